@@ -1,0 +1,3 @@
+//! The dynosim command line.
+
+fn main() {}

@@ -1,0 +1,26 @@
+//! One simulated LLM engine: continuous batching, paged KV cache, prefix cache and timing of vLLM and SGLang.
+//!
+//! ```text
+//!   EngineArgs ──► Engine ──► rank 0: Scheduler ─► KV blocks        TimingModel
+//!                    │        rank 1: Scheduler ─► KV blocks            │
+//!   submit, abort ──►│                                                  │
+//!                    └─ step(now, horizon): schedule ─► duration ◄──────┘ ─► complete ─► Step
+//! ```
+//!
+//! Invariants:
+//! - nothing here reads a clock, sleeps, does I/O, draws from an unnamed random stream or iterates a map in random order;
+//! - time is whole nanoseconds ([`Nanos`]); floats live inside the timing models and are rounded once;
+//! - requests carry block hashes, not tokens; a scheduler never looks at content;
+//! - a run of many passes gives the same tokens at the same nanoseconds as stepping pass by pass.
+//!
+//! Not here: routing between engines, trace formats, reports, the wall clock.
+
+pub mod hash;
+pub mod pass;
+pub mod request;
+pub mod time;
+
+pub use hash::BlockHashes;
+pub use pass::{Admission, DecodeBatch, Emission, KvEvents, Pass, PrefillBatch, Scheduler, Steady};
+pub use request::{Request, RequestId, Role};
+pub use time::Nanos;

@@ -1,0 +1,212 @@
+//! One forward pass, as a scheduler decides it.
+
+use crate::request::{Request, RequestId};
+
+/// The requests that compute prompt tokens in a pass. Preempted requests that compute their tokens again count here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrefillBatch {
+    /// Number of requests.
+    pub requests: u32,
+    /// Sum over them: tokens whose KV was there before the pass (cached or computed by earlier chunks).
+    pub prefix_tokens: u64,
+    /// Sum over them: tokens computed in the pass.
+    pub new_tokens: u64,
+}
+
+/// The requests that compute their newest token in a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DecodeBatch {
+    /// Number of requests.
+    pub requests: u32,
+    /// Sum over them: sequence length (prompt and output known at the start of the pass) in tokens.
+    pub kv_tokens: u64,
+}
+
+/// A request that entered the running set in a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Who.
+    pub request: RequestId,
+    /// Prompt (and, if resumed, output) tokens found in the prefix cache.
+    pub cached_tokens: u32,
+    /// It had been preempted before.
+    pub resumed: bool,
+}
+
+/// Output of one request at the end of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emission {
+    /// Who.
+    pub request: RequestId,
+    /// New output tokens, at least 1; more only with speculative (MTP) decoding.
+    pub tokens: u32,
+}
+
+/// One change of the KV cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvEvent {
+    /// Blocks became cached: `len` hashes of [`KvEvents::hashes`] from `start`, the first being a child of `parent`.
+    Stored {
+        /// Hash of the block before the first one; none at the start of a sequence.
+        parent: Option<u64>,
+        /// Index of the first hash.
+        start: u32,
+        /// Number of hashes.
+        len: u32,
+    },
+    /// Blocks were evicted: `len` hashes of [`KvEvents::hashes`] from `start`.
+    Removed {
+        /// Index of the first hash.
+        start: u32,
+        /// Number of hashes.
+        len: u32,
+    },
+    /// The whole cache was dropped.
+    Cleared,
+}
+
+/// KV cache changes in the order in which they happened. Stays empty unless switched on.
+#[derive(Clone, Debug, Default)]
+pub struct KvEvents {
+    /// Off: nothing is recorded.
+    pub enabled: bool,
+    /// The changes.
+    pub items: Vec<KvEvent>,
+    /// Block hashes that the items point to.
+    pub hashes: Vec<u64>,
+}
+
+impl KvEvents {
+    /// Records one stored block; continues the last event if that stored `parent` just before and `extend` is set.
+    pub fn stored(&mut self, parent: Option<u64>, hashes: impl Iterator<Item = u64>) {
+        if !self.enabled {
+            return;
+        }
+        let start = self.hashes.len() as u32;
+        self.hashes.extend(hashes);
+        let len = self.hashes.len() as u32 - start;
+        if len > 0 {
+            self.items.push(KvEvent::Stored { parent, start, len });
+        }
+    }
+
+    /// Records evicted blocks.
+    pub fn removed(&mut self, hashes: impl Iterator<Item = u64>) {
+        if !self.enabled {
+            return;
+        }
+        let start = self.hashes.len() as u32;
+        self.hashes.extend(hashes);
+        let len = self.hashes.len() as u32 - start;
+        if len > 0 {
+            self.items.push(KvEvent::Removed { start, len });
+        }
+    }
+
+    /// Records that everything was dropped.
+    pub fn cleared(&mut self) {
+        if self.enabled {
+            self.items.push(KvEvent::Cleared);
+        }
+    }
+
+    /// Forgets what was recorded.
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.hashes.clear();
+    }
+}
+
+/// What a scheduler decided for one forward pass and what came of it. Buffers are used again from pass to pass.
+#[derive(Clone, Debug, Default)]
+pub struct Pass {
+    /// Prompt work, for the timing model.
+    pub prefill: PrefillBatch,
+    /// Decode work, for the timing model.
+    pub decode: DecodeBatch,
+    /// Requests that entered the running set.
+    pub admitted: Vec<Admission>,
+    /// Requests thrown out of the running set (vLLM: preempted, `SGLang`: retracted), in order.
+    pub preempted: Vec<RequestId>,
+    /// Decode role: requests whose blocks are now reserved.
+    pub reserved: Vec<RequestId>,
+    /// Requests that got tokens at the end of the pass.
+    pub emitted: Vec<Emission>,
+    /// Requests that ended with the pass, in order; their slots are free once the next pass is scheduled, except in the
+    /// prefill role, where KV and slot are held until `release`.
+    pub finished: Vec<RequestId>,
+    /// KV cache changes.
+    pub events: KvEvents,
+}
+
+impl Pass {
+    /// Empties it for the next pass.
+    pub fn clear(&mut self) {
+        self.prefill = PrefillBatch::default();
+        self.decode = DecodeBatch::default();
+        self.admitted.clear();
+        self.preempted.clear();
+        self.reserved.clear();
+        self.emitted.clear();
+        self.finished.clear();
+        self.events.clear();
+    }
+
+    /// No request computes anything.
+    pub fn is_idle(&self) -> bool {
+        self.prefill.requests == 0 && self.decode.requests == 0
+    }
+}
+
+/// The passes ahead that a scheduler knows to be alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steady {
+    /// How many passes, at least 1, in which every one of `decode.requests` gets exactly one token, none ends, nobody is
+    /// admitted or thrown out, and no KV event happens.
+    pub passes: u32,
+    /// The first of them; each further one has `requests` more KV tokens.
+    pub decode: DecodeBatch,
+}
+
+/// The scheduler of one rank: decides forward passes and owns the KV cache. It knows no time.
+///
+/// A pass is `schedule` (decide) then `complete` (tokens appended, finished requests leave). Between passes, requests
+/// come and go.
+pub trait Scheduler {
+    /// Takes a request into the waiting queue. In the decode role it waits for blocks (see [`Pass::reserved`]) and then
+    /// for [`Scheduler::activate`].
+    fn submit(&mut self, request: Request) -> RequestId;
+
+    /// Ends a request wherever it is, freeing its blocks. False if there is no such request.
+    fn abort(&mut self, request: RequestId) -> bool;
+
+    /// Decode role: the prompt's KV has arrived, decoding may begin.
+    fn activate(&mut self, request: RequestId);
+
+    /// Prefill role: the KV of a finished request was taken over, its blocks may go.
+    fn release(&mut self, request: RequestId);
+
+    /// Drops the prefix cache. False (and no change) if blocks are in use.
+    fn reset_prefix_cache(&mut self, events: &mut KvEvents) -> bool;
+
+    /// Decides the next pass. `pass` was cleared by the caller. An idle pass means that nothing can run now.
+    fn schedule(&mut self, pass: &mut Pass);
+
+    /// Applies the output of the pass that was scheduled last.
+    fn complete(&mut self, pass: &mut Pass);
+
+    /// The equal passes ahead, if any. `None` is always allowed; it only costs speed.
+    fn steady(&self) -> Option<Steady>;
+
+    /// Runs `passes` (at most [`Steady::passes`]) of them at once; lists in `pass.emitted` who got one token in each.
+    fn advance(&mut self, passes: u32, pass: &mut Pass);
+
+    /// Requests that are neither finished nor aborted.
+    fn unfinished(&self) -> usize;
+
+    /// Requests waiting for their first admission, for blocks, or to be resumed.
+    fn waiting(&self) -> usize;
+
+    /// Blocks (pages) of the pool that some request holds.
+    fn active_blocks(&self) -> u32;
+}

@@ -1,0 +1,42 @@
+//! What an engine is asked to do.
+
+use crate::hash::BlockHashes;
+
+/// A request inside one scheduler: the number of its slot. Slots are used again after a request has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u32);
+
+impl RequestId {
+    /// As an index into per-slot arrays.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The part of the work that an engine does in a serving graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Prefill and decode.
+    #[default]
+    Aggregated,
+    /// Prefill only: a request ends with its first token, and its KV is held until released.
+    Prefill,
+    /// Decode only: KV of the prompt is reserved, then materialised without prefill time.
+    Decode,
+}
+
+/// A request as a scheduler takes it.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Prompt length in tokens, at least 1.
+    pub prompt_tokens: u32,
+    /// The request ends after this many output tokens, at least 1.
+    pub max_output_tokens: u32,
+    /// Order under priority scheduling: lower runs first (vLLM's meaning). Ignored by first come, first served.
+    pub priority: i32,
+    /// `SGLang` only: the client asked to go on after an end-of-sequence token, so the whole output is reserved.
+    pub ignore_eos: bool,
+    /// Identity of the KV blocks.
+    pub hashes: BlockHashes,
+}

@@ -1,0 +1,1 @@
+//! Trace formats, synthetic generators and sessions.
