@@ -16,9 +16,12 @@
 //! Not here: routing between engines, trace formats, reports, the wall clock.
 
 pub mod hash;
+pub mod kv;
+pub mod mtp;
 pub mod pass;
 pub mod request;
 pub mod time;
+pub mod vllm;
 
 pub use hash::BlockHashes;
 pub use pass::{Admission, DecodeBatch, Emission, KvEvents, Pass, PrefillBatch, Scheduler, Steady};
