@@ -12,6 +12,7 @@
 //! tokens are there. Step logs of the real scheduler hold this module to its word: `tests/golden`.
 
 mod admission;
+mod check;
 mod output;
 mod queue;
 mod roles;
