@@ -45,6 +45,11 @@ impl<R: Read> Lines<R> {
         Self { input, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, offset: 0, number: 0, ended: false }
     }
 
+    /// Offset after the last line yielded: the length of the stream at its end.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// The next line that is not blank.
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, LineError> {
         while let Some((length, consumed)) = self.find()? {
