@@ -1,4 +1,4 @@
-//! One simulated LLM engine: continuous batching, paged KV cache, prefix cache and timing of vLLM and SGLang.
+//! One simulated LLM engine: continuous batching, paged KV cache, prefix cache and timing of vLLM and `SGLang`.
 //!
 //! ```text
 //!   EngineArgs ──► Engine ──► rank 0: Scheduler ─► KV blocks        TimingModel
@@ -19,11 +19,18 @@ pub mod hash;
 pub mod kv;
 pub mod mtp;
 pub mod pass;
+pub mod reasoning;
 pub mod request;
 pub mod time;
+pub mod timing;
+pub mod transfer;
 pub mod vllm;
 
 pub use hash::BlockHashes;
+pub use mtp::Mtp;
 pub use pass::{Admission, DecodeBatch, Emission, KvEvents, Pass, PrefillBatch, Scheduler, Steady};
+pub use reasoning::{OutputKind, Reasoning};
 pub use request::{Request, RequestId, Role};
 pub use time::Nanos;
+pub use timing::{Timing, TimingModel};
+pub use transfer::{KvTransfer, TransferMode};
