@@ -18,6 +18,7 @@
 pub mod hash;
 pub mod pass;
 pub mod request;
+pub mod sglang;
 pub mod time;
 
 pub use hash::BlockHashes;
