@@ -116,11 +116,7 @@ impl Driver {
     fn insert(&mut self, key: &[u32], line: &mut Map<String, Value>) -> Vec<u64> {
         let hashes = self.hashes(key);
         let pages = hashes.known.len();
-        if pages > self.free.len() {
-            line.insert("no_room".to_owned(), json!(true));
-            return Vec::new();
-        }
-        let taken: Vec<u64> = self.free.drain(..pages).collect();
+        let Some(taken) = self.allocate(pages, line) else { return Vec::new() };
         let found = self.publish(&hashes, 0, &taken, 0);
         line.insert("prefix_len".to_owned(), json!(found.pages * self.page_size));
         taken
@@ -133,21 +129,30 @@ impl Driver {
         line.insert("hit".to_owned(), json!(hit.pages * self.page_size));
         self.tree.lock(hit.node);
         let need = hashes.known.len() - hit.pages as usize;
-        if need > self.free.len() {
-            let evicted = self.evict((need - self.free.len()) as u32 * self.page_size);
-            line.insert("evicted".to_owned(), json!(evicted));
-        }
-        if need > self.free.len() {
+        let Some(taken) = self.allocate(need, line) else {
             self.tree.unlock(hit.node);
-            line.insert("no_room".to_owned(), json!(true));
             return Vec::new();
-        }
-        let taken: Vec<u64> = self.free.drain(..need).collect();
+        };
         let priority = op["priority"].as_i64().unwrap_or(0) as i32;
         let found = self.publish(&hashes, hit.pages, &taken, priority);
         line.insert("prefix_len".to_owned(), json!(found.pages * self.page_size));
         self.tree.unlock(hit.node);
         taken
+    }
+
+    /// Takes pages, evicting what is missing.
+    fn allocate(&mut self, pages: usize, line: &mut Map<String, Value>) -> Option<Vec<u64>> {
+        if pages > self.free.len() {
+            let evicted = self.evict((pages - self.free.len()) as u32 * self.page_size);
+            if evicted > 0 {
+                line.insert("evicted".to_owned(), json!(evicted));
+            }
+        }
+        if pages > self.free.len() {
+            line.insert("no_room".to_owned(), json!(true));
+            return None;
+        }
+        Some(self.free.drain(..pages).collect())
     }
 
     /// Inserts; `own` are the pages from `held` on. Duplicates return to the free list.
@@ -190,12 +195,11 @@ impl Driver {
         pages * self.page_size
     }
 
-    /// The real allocators put single slots at the end and sorted pages at the front.
-    fn give_back(&mut self, mut pages: Vec<u64>) {
+    /// The real allocators put single slots at the end and pages at the front.
+    fn give_back(&mut self, pages: Vec<u64>) {
         if self.page_size == 1 {
             self.free.extend(pages);
         } else {
-            pages.sort_unstable();
             self.free.splice(0..0, pages);
         }
     }
