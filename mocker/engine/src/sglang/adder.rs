@@ -71,7 +71,7 @@ impl Adder {
 
     /// Reserves for the future output of a running request.
     pub(super) fn reserve_running(&mut self, slot: &Slot) {
-        self.total_reserved += f64::from(slot.remaining().min(self.clip)) * self.ratio;
+        self.total_reserved += f64::from(slot.remaining().min(self.clip)) * self.share_of(slot);
     }
 
     /// Tokens left for prompts and outputs.
@@ -106,6 +106,9 @@ impl Adder {
     /// The usual test of a candidate whose `slot.computed` cached tokens are locked already.
     pub(super) fn test(&mut self, kv: &Kv, slot: &Slot, batch: usize, chunk_pending: bool) -> Result<Share, Verdict> {
         let rest = slot.known() - slot.computed;
+        if self.chunk.is_some_and(|chunk| chunk <= 0) {
+            return Err(Verdict::Other);
+        }
         let need = u64::from(rest) + u64::from(slot.remaining().min(self.clip)) + u64::from(self.page_size);
         if need as f64 >= self.total(kv) {
             return Err(Verdict::NoToken);
@@ -192,9 +195,13 @@ impl Adder {
         }
     }
 
+    /// Output of a client that ignores EOS is certain.
+    fn share_of(&self, slot: &Slot) -> f64 {
+        if slot.ignore_eos { 1.0 } else { self.ratio }
+    }
+
     fn life(&self, slot: &Slot) -> Option<(f64, f64)> {
-        let ratio = if slot.ignore_eos { 1.0 } else { self.ratio };
-        let left = f64::from(slot.limit) * ratio - f64::from(slot.outputs);
+        let left = f64::from(slot.limit) * self.share_of(slot) - f64::from(slot.outputs);
         (left > 0.0).then(|| (left, f64::from(slot.known())))
     }
 

@@ -1,8 +1,8 @@
 //! Pages and radix cache together: room, publication and release of a request's KV.
 
+use super::leaves::EvictionPolicy;
 use super::pages::Pool;
 use super::slot::Slot;
-use super::leaves::EvictionPolicy;
 use super::tree::{Insert, ROOT, SplitAge, Tree};
 use crate::pass::KvEvents;
 

@@ -126,10 +126,10 @@ impl Scheduler {
         }
     }
 
-    /// Requests that may still be admitted: places in the batch and rows of the request table.
+    /// Size of the largest prefill batch, a pending chunk included: rows of the request table that are left.
     fn places(&self) -> usize {
         let Some(max) = self.config.max_running_requests else { return usize::MAX };
-        let rows = self.running.len() + usize::from(self.chunked.is_some()) + self.held + self.reserved.len();
+        let rows = self.running.len() + self.held + self.reserved.len();
         (max as usize).saturating_sub(rows)
     }
 
@@ -276,11 +276,7 @@ impl Scheduler {
             pass.prefill.new_tokens += u64::from(slot.extend);
             if i >= first_new {
                 slot.state = State::Running;
-                pass.admitted.push(Admission {
-                    request: id,
-                    cached_tokens: slot.computed,
-                    resumed: slot.retracted,
-                });
+                pass.admitted.push(Admission { request: id, cached_tokens: slot.computed, resumed: slot.retracted });
             }
         }
         self.waiting.drain(..admitted);

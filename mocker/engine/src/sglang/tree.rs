@@ -314,7 +314,8 @@ impl Tree {
         let (priority, born, order) = (lower.priority, lower.born, lower.order);
         lower.parent = upper;
         let entry = &mut self.nodes[upper as usize];
-        *entry = Node { parent, children: 1, locks, hits, priority, used: entry.used, born: entry.born, order, pages: run };
+        *entry =
+            Node { parent, children: 1, locks, hits, priority, used: entry.used, born: entry.born, order, pages: run };
         if self.split_age == SplitAge::Kept {
             entry.born = born;
         }

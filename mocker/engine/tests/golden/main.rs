@@ -24,10 +24,8 @@ pub struct Report {
 }
 
 fn folder(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("GOLDEN_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"),
-        PathBuf::from,
-    );
+    let root = std::env::var_os("GOLDEN_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden"), PathBuf::from);
     let folder = root.join(name);
     folder.is_dir().then_some(folder)
 }

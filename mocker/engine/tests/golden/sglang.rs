@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::{Report, sglang_loop, sglang_tree, tokens};
 
 /// Replays every pair in the folder. A scenario with two tree variants counts once and needs both.
-pub fn run(folder: &Path) -> Report {
+pub(crate) fn run(folder: &Path) -> Report {
     let mut report = Report::default();
     let mut names: Vec<String> = fs::read_dir(folder)
         .expect("the folder is there")
@@ -52,7 +52,7 @@ fn read(path: &Path) -> String {
 }
 
 /// Compares two log lines field by field.
-pub fn compare(at: &str, expected: &Value, actual: &Map<String, Value>) -> Result<(), String> {
+pub(crate) fn compare(at: &str, expected: &Value, actual: &Map<String, Value>) -> Result<(), String> {
     let expected = expected.as_object().expect("a log line is an object");
     for field in expected.keys().chain(actual.keys()) {
         let (left, right) = (expected.get(field), actual.get(field));
@@ -70,7 +70,7 @@ pub fn compare(at: &str, expected: &Value, actual: &Map<String, Value>) -> Resul
 
 /// Page hashes renamed in order of first appearance.
 #[derive(Debug, Default)]
-pub struct Names(HashMap<u64, u64>);
+pub(crate) struct Names(HashMap<u64, u64>);
 
 impl Names {
     fn of(&mut self, hash: u64) -> u64 {
@@ -79,7 +79,7 @@ impl Names {
     }
 
     /// The events of one step as the logs write them, adjacent ones merged.
-    pub fn log(&mut self, events: &KvEvents) -> Vec<Value> {
+    pub(crate) fn log(&mut self, events: &KvEvents) -> Vec<Value> {
         enum Merged {
             Stored(Option<u64>, Vec<u64>),
             Removed(Vec<u64>),

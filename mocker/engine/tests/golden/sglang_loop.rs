@@ -12,11 +12,17 @@ use crate::sglang::{Names, compare};
 use crate::tokens;
 
 /// Replays one log.
-pub fn replay(scenario: &Value, log: &[Value]) -> Result<(), String> {
+pub(crate) fn replay(scenario: &Value, log: &[Value]) -> Result<(), String> {
     let mut driver = Driver::new(scenario)?;
     let (end, steps) = log.split_last().ok_or("empty log")?;
+    let mut next = 0;
     for expected in steps {
         let step = expected["step"].as_u64().expect("a step number");
+        if step > next {
+            // Steps in which nothing exists are not in the log, but the idle loop ran.
+            driver.idle();
+        }
+        next = step + 1;
         let line = driver.step(step);
         compare(&format!("step {step}"), expected, &line)?;
     }
@@ -108,14 +114,19 @@ impl Driver {
         line
     }
 
+    fn idle(&mut self) {
+        self.scheduler.schedule(&mut self.pass);
+        self.scheduler.complete(&mut self.pass);
+        self.pass.clear();
+    }
+
     fn decision(&mut self, line: &mut Map<String, Value>) {
         let (mode, batch) = match self.scheduler.mode() {
             Mode::Idle => ("none", None),
             Mode::Prefill => {
                 line.insert("chunked".to_owned(), self.scheduler.chunked().map_or(Value::Null, |id| self.name(id)));
                 let batch = self.scheduler.prefill_batch();
-                let batch: Vec<Value> =
-                    batch.map(|(id, before, now)| json!([self.name(id), before, now])).collect();
+                let batch: Vec<Value> = batch.map(|(id, before, now)| json!([self.name(id), before, now])).collect();
                 self.totals.prefill_steps += 1;
                 ("prefill", Some(json!(batch)))
             }
@@ -141,7 +152,13 @@ impl Driver {
         line.insert("protected".to_owned(), json!(scheduler.protected_tokens()));
         list(line, "ev", self.hashes.log(&self.pass.events));
         self.totals.prefill_tokens += self.pass.prefill.new_tokens;
-        self.totals.hit_tokens += self.pass.admitted.iter().map(|entry| u64::from(entry.cached_tokens)).sum::<u64>();
+        self.totals.hit_tokens += self
+            .pass
+            .admitted
+            .iter()
+            .filter(|entry| !entry.resumed)
+            .map(|entry| u64::from(entry.cached_tokens))
+            .sum::<u64>();
         self.totals.retractions += self.pass.preempted.len() as u64;
         self.totals.finished += self.pass.finished.len() as u64;
         self.open -= self.pass.finished.len();

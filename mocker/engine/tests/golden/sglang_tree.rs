@@ -11,7 +11,7 @@ use crate::sglang::{Names, compare};
 use crate::tokens;
 
 /// Replays one log; `radix` picks the older of the two trees.
-pub fn replay(scenario: &Value, log: &[Value], radix: bool) -> Result<(), String> {
+pub(crate) fn replay(scenario: &Value, log: &[Value], radix: bool) -> Result<(), String> {
     let mut driver = Driver::new(scenario, radix);
     let ops = scenario["ops"].as_array().expect("operations");
     if ops.len() != log.len() {

@@ -13,17 +13,17 @@ fn splitmix64(x: u64) -> u64 {
 }
 
 /// Token `pos` of a stream.
-pub fn tok(stream: u64, pos: u64) -> u32 {
+pub(crate) fn tok(stream: u64, pos: u64) -> u32 {
     (1000 + splitmix64((stream << 32) | pos) % 30_000) as u32
 }
 
 /// Output token `pos` (from 0) of the request at `index` in the scenario.
-pub fn output(index: usize, pos: u64) -> u32 {
+pub(crate) fn output(index: usize, pos: u64) -> u32 {
     tok(0x8000_0000 + index as u64, pos)
 }
 
 /// Expands a prompt recipe; `index_of` finds the requests whose output it quotes.
-pub fn expand(recipe: &Value, index_of: &HashMap<String, usize>) -> Vec<u32> {
+pub(crate) fn expand(recipe: &Value, index_of: &HashMap<String, usize>) -> Vec<u32> {
     let mut tokens = Vec::new();
     for segment in recipe.as_array().expect("a recipe is a list") {
         let len = segment["len"].as_u64().unwrap_or(0);
@@ -41,7 +41,7 @@ pub fn expand(recipe: &Value, index_of: &HashMap<String, usize>) -> Vec<u32> {
 }
 
 /// CRC-32 (zlib) of the numbers as little-endian u32.
-pub fn crc32(numbers: impl IntoIterator<Item = u32>) -> u32 {
+pub(crate) fn crc32(numbers: impl IntoIterator<Item = u32>) -> u32 {
     let mut crc = u32::MAX;
     for byte in numbers.into_iter().flat_map(u32::to_le_bytes) {
         crc ^= u32::from(byte);
@@ -53,7 +53,7 @@ pub fn crc32(numbers: impl IntoIterator<Item = u32>) -> u32 {
 }
 
 /// Chain hashes of the full blocks of `size` tokens.
-pub fn chain(tokens: &[u32], size: usize) -> Vec<u64> {
+pub(crate) fn chain(tokens: &[u32], size: usize) -> Vec<u64> {
     let mut parent = 0;
     let mut hashes = Vec::with_capacity(tokens.len() / size);
     for block in tokens.chunks_exact(size) {
@@ -64,7 +64,7 @@ pub fn chain(tokens: &[u32], size: usize) -> Vec<u64> {
 }
 
 /// Runs `[first, count]` of ascending numbers.
-pub fn runs(numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
+pub(crate) fn runs(numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for number in numbers {
         match runs.last_mut() {
