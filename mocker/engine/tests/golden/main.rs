@@ -5,6 +5,9 @@
 #![allow(clippy::print_stdout, reason = "the summary line is what this test is for")]
 
 mod report;
+mod sglang;
+mod sglang_loop;
+mod sglang_tree;
 mod tokens;
 mod vllm;
 
@@ -32,9 +35,9 @@ fn golden_dir() -> PathBuf {
 fn every_step_of_the_real_schedulers_is_reproduced() {
     let folder = golden_dir();
     let mut report = Report::default();
-    for (name, run) in [("vllm", vllm::run as fn(&Path, &mut Report))] {
+    for (name, run) in [("vllm", vllm::run as fn(&Path) -> Report), ("sglang", sglang::run)] {
         if folder.join(name).is_dir() {
-            run(&folder.join(name), &mut report);
+            report.merge(run(&folder.join(name)));
         }
     }
     for failure in &report.failures {

@@ -17,7 +17,8 @@ const STEPS_MAX: u64 = 1_000_000;
 /// So many steps in a row without work, and nothing to come, are a stall.
 const IDLE_STEPS_MAX: u32 = 3;
 
-pub(crate) fn run(folder: &Path, report: &mut Report) {
+pub(crate) fn run(folder: &Path) -> Report {
+    let mut report = Report::default();
     for path in report::scenarios(folder) {
         let scenario = report::read_json(&path);
         let steps = path.to_string_lossy().replace(".scenario.json", ".steps.jsonl");
@@ -25,6 +26,7 @@ pub(crate) fn run(folder: &Path, report: &mut Report) {
         let name = format!("vllm/{}", scenario["name"].as_str().unwrap_or("?"));
         report.add(&name, Driver::new(&scenario).compare_with(&expected));
     }
+    report
 }
 
 struct Arrival {
@@ -69,13 +71,15 @@ impl Driver {
         let config = config(&scenario["engine"]);
         let requests = scenario["requests"].as_array().expect("requests");
         let ids: Vec<_> = requests.iter().map(|request| request["id"].as_str().expect("id").to_owned()).collect();
-        let index_of = |id: &str| ids.iter().position(|other| other == id).expect("a known id");
+        let index_of = ids.iter().enumerate().map(|(index, id)| (id.clone(), index)).collect();
         let arrivals = requests.iter().enumerate().map(|(index, request)| {
-            let mut all = tokens::prompt(request, &index_of);
+            let mut all = tokens::expand(&request["prompt"], &index_of);
+            assert_eq!(Some(all.len() as u64), request["prompt_len"].as_u64());
+            assert_eq!(Some(u64::from(tokens::crc32(all.iter().copied()))), request["prompt_crc32"].as_u64());
             let prompt_tokens = all.len() as u32;
             let max_output_tokens = request["max_tokens"].as_u64().expect("max_tokens") as u32;
-            all.extend((0..max_output_tokens).map(|k| tokens::output_token(index, k)));
-            let known = tokens::block_hashes(&all, config.block_size as usize);
+            all.extend((0..max_output_tokens).map(|k| tokens::output(index, u64::from(k))));
+            let known = tokens::chain(&all, config.block_size as usize);
             let priority = request.get("priority").and_then(Value::as_i64).unwrap_or(0) as i32;
             let hashes = BlockHashes { known, salt: 0 };
             let request_value = Request { prompt_tokens, max_output_tokens, priority, hashes, ..Request::default() };
