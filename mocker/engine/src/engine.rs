@@ -151,7 +151,10 @@ impl Engine {
             return Err(Rejection::Empty);
         }
         let output = if self.role == Role::Prefill { 1 } else { max_output_tokens };
-        each!(&self.ranks[0], rank => rank.check(prompt_tokens, output))
+        match &self.ranks[0] {
+            Rank::Vllm(rank) => rank.check(prompt_tokens, output),
+            Rank::Sglang(rank) => rank.check(prompt_tokens, output),
+        }
     }
 
     /// Takes a request that [`Engine::check`] accepts; the next rank in turn gets it if none is named. A run in progress

@@ -63,6 +63,14 @@ pub enum Rejection {
         /// Blocks that can be handed out.
         usable_blocks: u64,
     },
+    /// More KV tokens than the cache has, reserved output and slack included (`SGLang`).
+    #[error("needs {needed_tokens} KV tokens, the cache has {capacity_tokens}")]
+    LargerThanCache {
+        /// Tokens that must be free for it.
+        needed_tokens: u64,
+        /// Tokens that there are.
+        capacity_tokens: u64,
+    },
     /// Without chunked prefill, a prompt has to be computed in one pass.
     #[error("needs {tokens} tokens in one pass without chunked prefill, max_num_batched_tokens is {budget_tokens}")]
     LargerThanPass {
