@@ -21,7 +21,7 @@ pub(super) fn finish(mut draft: Draft) -> Result<EngineArgs, ArgsError> {
 /// Keys that are no arguments of their own.
 const NOT_ARGUMENTS: [&str; 4] = ["engine", "dynamo", "num_gpu_blocks_is_explicit", "has_perf_model"];
 
-fn invalid(draft: &Draft, flat: &str, found: impl ToString, allowed: String) -> ArgsError {
+fn invalid(draft: &Draft, flat: &str, found: &dyn std::fmt::Display, allowed: String) -> ArgsError {
     ArgsError::Invalid { field: draft.path(flat), found: found.to_string(), allowed }
 }
 
@@ -51,10 +51,10 @@ fn block_size(draft: &Draft) -> Result<u32, ArgsError> {
     };
     match (draft.block_size, draft.page_size) {
         (Some(block), Some(page)) if engine == EngineType::Sglang && block != page => {
-            Err(invalid(draft, "sglang.page_size", page, format!("{block}, the `{}`", draft.path("block_size"))))
+            Err(invalid(draft, "sglang.page_size", &page, format!("{block}, the `{}`", draft.path("block_size"))))
         }
         (Some(1), _) if draft.form == Form::Nested && engine != EngineType::Sglang => {
-            Err(invalid(draft, "block_size", 1, format!("at least 2 with {}", engine.name())))
+            Err(invalid(draft, "block_size", &1, format!("at least 2 with {}", engine.name())))
         }
         (Some(block), _) => Ok(block),
         (None, Some(page)) if engine == EngineType::Sglang => Ok(page),
@@ -82,7 +82,7 @@ fn mtp(draft: &mut Draft) -> Result<Option<MtpArgs>, ArgsError> {
     let decode_speedup = draft.args.decode_speedup_ratio;
     if (decode_speedup - 1.0).abs() > 0.0 {
         let allowed = format!("1, since `{}` is given", draft.path("aic_nextn"));
-        return Err(invalid(draft, "decode_speedup_ratio", decode_speedup, allowed));
+        return Err(invalid(draft, "decode_speedup_ratio", &decode_speedup, allowed));
     }
     let mut accept_rates = draft.accept_rates.take().unwrap_or_else(|| ACCEPT_RATES_DEFAULT.to_vec());
     accept_rates.resize(nextn as usize, 0.0);
@@ -190,12 +190,12 @@ fn sglang(draft: &Draft) -> Result<(), ArgsError> {
         return Ok(());
     }
     if !args.enable_chunked_prefill {
-        return Err(invalid(draft, "enable_chunked_prefill", false, "true with sglang".to_string()));
+        return Err(invalid(draft, "enable_chunked_prefill", &false, "true with sglang".to_string()));
     }
     let chunk = args.sglang.chunked_prefill_size;
     if !chunk.is_multiple_of(args.block_size) {
         let allowed = format!("a multiple of the page size {}", args.block_size);
-        return Err(invalid(draft, "sglang.chunked_prefill_size", chunk, allowed));
+        return Err(invalid(draft, "sglang.chunked_prefill_size", &chunk, allowed));
     }
     Ok(())
 }
@@ -213,7 +213,7 @@ fn ports(draft: &Draft) -> Result<(), ArgsError> {
         match port {
             Some(port) if u32::from(port) > room => {
                 let allowed = format!("at most {room}, since each of {} ranks takes the next port", args.dp_size);
-                return Err(invalid(draft, flat, port, allowed));
+                return Err(invalid(draft, flat, &port, allowed));
             }
             _ => {}
         }

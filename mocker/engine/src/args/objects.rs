@@ -9,14 +9,14 @@ use crate::reasoning::Reasoning;
 use crate::timing::Fixed;
 
 pub(super) fn sglang(draft: &mut Draft, input: &Input<'_>) -> Result<(), ArgsError> {
-    match input.optional(|input| input.object())? {
+    match input.optional(Input::object)? {
         Some(object) => apply(draft, object, &format!("{}.", input.path), &[SGLANG]),
         None => Ok(()),
     }
 }
 
 pub(super) fn trtllm(draft: &mut Draft, input: &Input<'_>) -> Result<(), ArgsError> {
-    match input.optional(|input| input.object())? {
+    match input.optional(Input::object)? {
         Some(object) => apply(draft, object, &format!("{}.", input.path), &[TRTLLM]),
         None => Ok(()),
     }

@@ -1,6 +1,7 @@
 //! Refused engine arguments, each with the whole message.
 
 use crate::args::EngineArgs;
+use std::fmt::Write as _;
 
 /// Text and message.
 #[rustfmt::skip]
@@ -107,7 +108,7 @@ fn every_refusal_names_argument_value_and_what_is_allowed() {
     for (text, message) in BAD {
         let found = EngineArgs::from_json(text).map_or_else(|error| error.to_string(), |_| "accepted".to_string());
         if found != *message {
-            wrong += &format!("{text}\n  found    {found}\n  expected {message}\n");
+            writeln!(wrong, "{text}\n  found    {found}\n  expected {message}").unwrap();
         }
     }
     assert!(wrong.is_empty(), "\n{wrong}");
