@@ -15,6 +15,7 @@
 //!
 //! Not here: routing between engines, trace formats, reports, the wall clock.
 
+pub mod args;
 pub mod engine;
 pub mod hash;
 pub mod kv;
@@ -28,6 +29,7 @@ pub mod timing;
 pub mod transfer;
 pub mod vllm;
 
+pub use args::{ArgsError, EngineArgs};
 pub use engine::{Engine, EngineConfig, Horizon, SchedulerConfig, Step, Ticket};
 pub use hash::BlockHashes;
 pub use mtp::Mtp;

@@ -244,3 +244,6 @@ fn scalar(name: &str, get: &mut GetArray<'_>) -> Result<f64, ContentError> {
         _ => Err(ContentError::Shape { array: name.to_string(), found: shape, allowed: "one number" }),
     }
 }
+
+#[cfg(test)]
+mod tests;

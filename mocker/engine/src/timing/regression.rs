@@ -56,7 +56,7 @@ pub enum FitError {
         needed: &'static str,
     },
     /// More work would take less time.
-    #[error("`{array}` falls with the {variable} (fitted slope {slope} ms); allowed: slopes of at least 0")]
+    #[error("`{array}` falls with the {variable} (fitted slope {slope:.3e} ms); allowed: slopes of at least 0")]
     Falling {
         /// Array of the fitted durations.
         array: &'static str,
