@@ -13,6 +13,7 @@
 //! Source of names, defaults and ranges: `dynamo-mocker` 1.3.1 (flat) and 1.6.1 (nested); the scheduler options that
 //! vLLM has and the mocker lacks carry vLLM's names.
 
+mod build;
 mod check;
 pub mod defaults;
 mod error;

@@ -285,9 +285,12 @@ impl Engine {
     pub fn finish(&mut self) -> &Step {
         self.advance();
         self.activity = Activity::Idle;
-        if self.ahead.is_some() {
-            for (rank, pass) in self.ranks.iter_mut().zip(&mut self.step.ranks).filter(|(_, pass)| !pass.is_idle()) {
-                each!(rank, rank => rank.complete(pass));
+        for (index, ahead) in self.ahead.iter_mut().flatten().enumerate() {
+            let pass = &mut self.step.ranks[index];
+            if !pass.is_idle() {
+                each!(&mut self.ranks[index], rank => rank.complete(pass));
+                // Whose last token was under way when it was preempted has ended all the same.
+                ahead.pass.preempted.retain(|id| !pass.finished.contains(id));
             }
         }
         &self.step

@@ -134,10 +134,9 @@ fn write_down(step: &Step, present: &mut BTreeMap<Ticket, usize>, log: &mut Log)
 
 /// Requests in a few families that share prefixes, for blocks of `block_size` tokens.
 pub(crate) fn visits(block_size: u32, aborts: bool) -> impl Strategy<Value = Vec<Visit>> {
-    let abort = if aborts { 0.3 } else { 0.0 };
     let visit = (
         0..400_000_000u64,
-        proptest::option::weighted(abort, 0..300_000_000u64),
+        proptest::option::weighted(0.3, 0..300_000_000u64),
         1..120u32,
         1..50u32,
         0..4u64,
@@ -154,7 +153,7 @@ pub(crate) fn visits(block_size: u32, aborts: bool) -> impl Strategy<Value = Vec
             let hashes = BlockHashes { known: hashes.collect(), salt: 1000 + index as u64 };
             Visit {
                 arrival: Nanos(at),
-                abort: abort.map(|after| Nanos(at + after)),
+                abort: abort.filter(|_| aborts).map(|after| Nanos(at + after)),
                 request: Request {
                     prompt_tokens: prompt,
                     max_output_tokens: output,
