@@ -346,16 +346,9 @@ impl Scheduler {
         self.reserving.retain(|&other| other != id);
         self.ready.retain(|&other| other != id);
         self.reserved.retain(|&other| other != id);
-        let before = self.running.len() + self.prefill.len();
         self.running.retain(|&other| other != id);
         self.prefill.retain(|&other| other != id);
-        if self.chunked == Some(id) {
-            self.chunked = None;
-            self.full = false;
-        }
-        if self.running.len() + self.prefill.len() < before {
-            self.full = false;
-        }
+        self.chunked = self.chunked.filter(|&other| other != id);
     }
 }
 
@@ -383,7 +376,10 @@ impl crate::pass::Scheduler for Scheduler {
                 return true;
             }
             State::Waiting | State::Reserving => {}
-            State::Running | State::Reserved | State::Ready => self.kv.drop_kv(&mut self.slots[request]),
+            State::Running | State::Reserved | State::Ready => {
+                self.kv.drop_kv(&mut self.slots[request]);
+                self.full = false;
+            }
         }
         self.forget(request);
         self.slots.free(request);
