@@ -1,4 +1,4 @@
-//! One simulated LLM engine: continuous batching, paged KV cache, prefix cache and timing of vLLM and SGLang.
+//! One simulated LLM engine: continuous batching, paged KV cache, prefix cache and timing of vLLM and `SGLang`.
 //!
 //! ```text
 //!   EngineArgs ──► Engine ──► rank 0: Scheduler ─► KV blocks        TimingModel

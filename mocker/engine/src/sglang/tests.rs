@@ -320,7 +320,9 @@ fn a_retracted_request_of_a_decode_worker_prefills_again() {
     let ids: Vec<RequestId> = (0..2).map(|own| scheduler.submit(request(1, 1, 0, own, 80, 60))).collect();
     step(&mut scheduler, &mut pass);
     assert_eq!(pass.reserved, ids);
-    ids.iter().for_each(|&id| scheduler.activate(id));
+    for &id in &ids {
+        scheduler.activate(id);
+    }
     let (mut retracted, mut resumed, mut tokens) = (0, 0, 0);
     while scheduler.unfinished() > 0 {
         step(&mut scheduler, &mut pass);
