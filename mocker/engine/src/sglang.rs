@@ -16,6 +16,7 @@
 //! Not here: overlap scheduling, host offload, speculation, priorities.
 
 mod adder;
+mod admission;
 mod capacity;
 mod decode;
 mod disagg;
@@ -57,7 +58,7 @@ pub struct Config {
     pub max_running_requests: Option<u32>,
     /// Prompt tokens of one prefill batch (a single larger prompt is let through without chunking).
     pub max_prefill_tokens: u32,
-    /// Prompt tokens of one batch after which a prompt is cut; none: prompts are never cut.
+    /// Prompt tokens of one batch after which a prompt is cut, at least one page; none: prompts are never cut.
     pub chunked_prefill_size: Option<u32>,
     /// Most output tokens reserved for one request.
     pub clip_max_new_tokens: u32,

@@ -42,7 +42,7 @@ pub enum Preemption {
     /// The newest running request, as vLLM V1 does.
     #[default]
     Lifo,
-    /// The oldest running request.
+    /// The oldest decoding request; the newest while none decodes.
     Fifo,
 }
 

@@ -7,8 +7,11 @@ use crate::pass::{Admission, Pass};
 
 impl Scheduler {
     /// Reserves pages, first come, first served, while there is room for the prompt and one more page besides what
-    /// admitted requests will still need.
+    /// admitted requests will still need. Who was retracted comes first.
     pub(super) fn reserve(&mut self, pass: &mut Pass) {
+        if !self.waiting.is_empty() {
+            return;
+        }
         while let Some(&id) = self.reserving.front() {
             let page_size = self.config.page_size;
             let prompt = self.slots[id].prompt;

@@ -33,9 +33,9 @@ pub enum QueuePolicy {
 pub(super) struct Order {
     attempts: u32,
     seen: Vec<u64>,
-    keyed: Vec<(i64, RequestId)>,
+    keyed: Vec<(i64, u32, RequestId)>,
     weights: Vec<Weighed>,
-    ends: Vec<(u32, RequestId)>,
+    ends: Vec<(NodeId, u32, RequestId)>,
 }
 
 /// A tree node with waiting requests below it.
@@ -97,11 +97,12 @@ impl Order {
                     self.seen.push(page);
                 }
             }
-            self.keyed.push((key, id));
+            self.keyed.push((key, self.keyed.len() as u32, id));
         }
-        self.keyed.sort_by_key(|&(key, _)| key);
+        // The place in the queue breaks ties, so that the sort that needs no memory is as good as a stable one.
+        self.keyed.sort_unstable();
         queue.clear();
-        queue.extend(self.keyed.iter().map(|&(_, id)| id));
+        queue.extend(self.keyed.iter().map(|&(.., id)| id));
     }
 
     fn depth_first(&mut self, queue: &mut VecDeque<RequestId>, slots: &mut Slots, kv: &mut Kv) {
@@ -111,7 +112,7 @@ impl Order {
         }
         // A match may have split nodes, but a request's node keeps its number, so the ends are read afterwards.
         self.ends.clear();
-        self.ends.extend(queue.iter().map(|&id| (slots[id].node, id)));
+        self.ends.extend(queue.iter().zip(0..).map(|(&id, place)| (slots[id].node, place, id)));
         self.weigh(kv);
         queue.clear();
         self.visit(ROOT, queue);
@@ -120,7 +121,7 @@ impl Order {
     /// Counts the waiting requests in each subtree that has any; children end up beside each other, heaviest first.
     fn weigh(&mut self, kv: &Kv) {
         self.weights.clear();
-        for &(end, _) in &self.ends {
+        for &(end, ..) in &self.ends {
             let mut node = end;
             while node != ROOT {
                 let parent = kv.tree.parent(node);
@@ -137,7 +138,7 @@ impl Order {
         self.weights.sort_unstable_by_key(|weighed| {
             (weighed.parent, std::cmp::Reverse(weighed.weight), kv.tree.order(weighed.node))
         });
-        self.ends.sort_by_key(|&(end, _)| end);
+        self.ends.sort_unstable();
     }
 
     fn visit(&self, node: NodeId, queue: &mut VecDeque<RequestId>) {
@@ -145,7 +146,7 @@ impl Order {
         for weighed in self.weights[first..].iter().take_while(|weighed| weighed.parent == node) {
             self.visit(weighed.node, queue);
         }
-        let first = self.ends.partition_point(|&(end, _)| end < node);
-        queue.extend(self.ends[first..].iter().take_while(|&&(end, _)| end == node).map(|&(_, id)| id));
+        let first = self.ends.partition_point(|&(end, ..)| end < node);
+        queue.extend(self.ends[first..].iter().take_while(|&&(end, ..)| end == node).map(|&(.., id)| id));
     }
 }

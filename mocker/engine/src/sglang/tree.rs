@@ -58,6 +58,21 @@ pub struct Match {
     pub pages: u32,
 }
 
+/// What an insertion leaves on the nodes of its path.
+#[derive(Clone, Copy, Debug)]
+pub struct Insert {
+    /// Raises their priority to at least this.
+    pub priority: i32,
+    /// Counts as a use of them (false for the chunks of an unfinished prompt).
+    pub counts: bool,
+}
+
+impl Default for Insert {
+    fn default() -> Self {
+        Self { priority: 0, counts: true }
+    }
+}
+
 /// The radix tree of one rank.
 #[derive(Clone, Debug)]
 pub struct Tree {
@@ -370,17 +385,5 @@ impl Tree {
     }
 }
 
-/// What an insertion leaves on the nodes of its path.
-#[derive(Clone, Copy, Debug)]
-pub struct Insert {
-    /// Raises their priority to at least this.
-    pub priority: i32,
-    /// Counts as a use of them (false for the chunks of an unfinished prompt).
-    pub counts: bool,
-}
-
-impl Default for Insert {
-    fn default() -> Self {
-        Self { priority: 0, counts: true }
-    }
-}
+#[cfg(test)]
+mod tests;

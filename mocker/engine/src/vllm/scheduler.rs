@@ -248,7 +248,10 @@ impl Scheduler {
         let last = self.running.len() - 1;
         match (self.config.policy, self.config.preemption) {
             (Policy::Fcfs, Preemption::Lifo) => last,
-            (Policy::Fcfs, Preemption::Fifo) => 0,
+            // Were prompts in the making its victims too, two of them could undo each other for ever.
+            (Policy::Fcfs, Preemption::Fifo) => {
+                self.running.iter().position(|&id| self.arena[id].decoding).unwrap_or(last)
+            }
             (Policy::Priority, _) => (0..=last).max_by_key(|&at| self.arena[self.running[at]].rank()).unwrap_or(last),
         }
     }

@@ -70,8 +70,8 @@ impl Driver {
             let known = tokens::chain(&tokens, page_size as usize);
             let ignore_eos = request["ignore_eos"].as_bool().unwrap_or(false);
             let hashes = BlockHashes { known, salt: i as u64 };
-            let request_ = Request { prompt_tokens, max_output_tokens, ignore_eos, hashes, ..Request::default() };
-            coming.push((request["arrival_step"].as_u64().unwrap_or(0), text(&request["id"]), request_));
+            let work = Request { prompt_tokens, max_output_tokens, ignore_eos, hashes, ..Request::default() };
+            coming.push((request["arrival_step"].as_u64().unwrap_or(0), text(&request["id"]), work));
         }
         coming.sort_by_key(|&(step, ..)| step);
         coming.reverse();

@@ -35,8 +35,6 @@ struct Driver {
     locks: HashMap<String, NodeId>,
     names: Names,
     events: KvEvents,
-    /// How much of `events` has been looked at for freed pages.
-    seen: usize,
 }
 
 impl Driver {
@@ -62,7 +60,6 @@ impl Driver {
             locks: HashMap::new(),
             names: Names::default(),
             events,
-            seen: 0,
         }
     }
 
@@ -184,11 +181,11 @@ impl Driver {
     }
 
     fn evict(&mut self, tokens: u32) -> u32 {
-        self.seen = self.events.items.len();
+        let before = self.events.items.len();
         let pages = self.tree.evict(tokens.div_ceil(self.page_size), &mut self.events);
-        for event in self.events.items[self.seen..].to_vec() {
-            let KvEvent::Removed { start, len } = event else { panic!("an eviction only removes") };
-            let hashes = self.events.hashes[start as usize..(start + len) as usize].to_vec();
+        for i in before..self.events.items.len() {
+            let KvEvent::Removed { start, len } = self.events.items[i] else { panic!("an eviction only removes") };
+            let hashes = &self.events.hashes[start as usize..(start + len) as usize];
             let freed = hashes.iter().map(|hash| self.page_of.remove(hash).expect("a cached page")).collect();
             self.give_back(freed);
         }

@@ -41,6 +41,14 @@ pub(crate) struct Log {
 }
 
 impl Log {
+    /// Where two logs part.
+    pub(crate) fn difference(&self, other: &Self) -> Option<String> {
+        let length = self.entries.len().max(other.entries.len());
+        let at = (0..length).find(|&at| self.entries.get(at) != other.entries.get(at));
+        let parts = at.map(|at| format!("entry {at}: {:?}, {:?}", self.entries.get(at), other.entries.get(at)));
+        parts.or_else(|| (self != other).then(|| "the ends".to_owned()))
+    }
+
     pub(crate) fn tokens_of(&self, visit: usize) -> Vec<Nanos> {
         self.entries.iter().filter(|(_, entry)| *entry == Entry::Token(visit)).map(|(time, _)| *time).collect()
     }

@@ -12,13 +12,14 @@ proptest! {
     fn runs_give_the_same_tokens_at_the_same_nanoseconds((config, visits) in engine_and_visits(true)) {
         let one_by_one = drive(&config, &visits, Horizon::Pass);
         let at_once = drive(&config, &visits, Horizon::Run);
-        prop_assert_eq!(one_by_one, at_once);
+        prop_assert_eq!(one_by_one.difference(&at_once), None);
     }
 
     #[test]
     fn the_same_run_twice_is_the_same((config, visits) in engine_and_visits(true), ranks in 1..4u32) {
         let config = EngineConfig { dp_size: ranks, ..config };
-        prop_assert_eq!(drive(&config, &visits, Horizon::Run), drive(&config, &visits, Horizon::Run));
+        let (first, second) = (drive(&config, &visits, Horizon::Run), drive(&config, &visits, Horizon::Run));
+        prop_assert_eq!(first.difference(&second), None);
     }
 
     #[test]
