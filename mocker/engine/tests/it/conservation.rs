@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dynosim_engine::kv::BlockId;
 use dynosim_engine::pass::{Pass, Scheduler as _};
-use dynosim_engine::{EngineConfig, Horizon, Nanos, RequestId, SchedulerConfig, vllm};
+use dynosim_engine::{EngineConfig, Horizon, RequestId, SchedulerConfig, vllm};
 use proptest::prelude::*;
 
 use crate::drive::{Entry, Log, Visit, drive, engine_and_visits};
@@ -33,7 +33,6 @@ fn check_requests(config: &EngineConfig, visits: &[Visit], log: &Log) -> Result<
         prop_assert!(tokens.iter().all(|&at| at > visit.arrival), "no token before its request");
         prop_assert!(tokens.is_sorted());
     }
-    prop_assert!(log.entries.iter().filter(|(_, e)| matches!(e, Entry::Token(_))).map(|(at, _)| at).is_sorted());
     prop_assert_eq!(log.stuck, 0, "no request waits for ever");
     Ok(())
 }
@@ -129,5 +128,4 @@ fn a_request_that_can_never_fit_is_refused_with_its_reason() {
     assert_eq!(scheduler.check(100, 61), Ok(()));
     let refused = scheduler.check(100, 62).expect_err("161 tokens need 11 blocks");
     assert_eq!(refused.to_string(), "needs 11 KV blocks, the pool has 10");
-    assert_eq!(Nanos::ZERO, Nanos(0));
 }
