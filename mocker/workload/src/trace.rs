@@ -5,6 +5,7 @@
 //! bounded by the index and what is in flight.
 
 use std::borrow::Cow;
+use std::io;
 use std::path::Path;
 
 use dynosim_engine::Nanos;
@@ -177,8 +178,12 @@ impl Trace {
         let place = seek.index.place(row);
         let length = (place.end - place.start).min(MAX_LINE_BYTES as u64 + 1) as usize;
         seek.buffer.resize(length, 0);
-        let read = self.source.read_at(place.start, &mut seek.buffer);
-        read.map_err(|source| WorkloadError::Io { file: self.file.clone(), source })?;
+        if let Err(source) = self.source.read_at(place.start, &mut seek.buffer) {
+            return Err(match source.kind() {
+                io::ErrorKind::UnexpectedEof => self.changed(u64::from(row)),
+                _ => WorkloadError::Io { file: self.file.clone(), source },
+            });
+        }
         let end = memchr::memchr(b'\n', &seek.buffer).unwrap_or(length);
         let Ok(parsed) = self.decoder.decode(&seek.buffer[..end]) else { return Err(self.changed(u64::from(row))) };
         let found = Turn { session, turn, ..self.decoder.turn(&parsed, row) };
