@@ -1,4 +1,4 @@
-//! One simulated LLM engine: continuous batching, paged KV cache, prefix cache and timing of vLLM and SGLang.
+//! One simulated LLM engine: continuous batching, paged KV cache, prefix cache and timing of vLLM and `SGLang`.
 //!
 //! ```text
 //!   EngineArgs ──► Engine ──► rank 0: Scheduler ─► KV blocks        TimingModel
@@ -15,12 +15,25 @@
 //!
 //! Not here: routing between engines, trace formats, reports, the wall clock.
 
+pub mod engine;
 pub mod hash;
+pub mod kv;
+pub mod mtp;
 pub mod pass;
+pub mod reasoning;
 pub mod request;
+pub mod sglang;
 pub mod time;
+pub mod timing;
+pub mod transfer;
+pub mod vllm;
 
+pub use engine::{Engine, EngineConfig, Horizon, SchedulerConfig, Step, Ticket};
 pub use hash::BlockHashes;
+pub use mtp::Mtp;
 pub use pass::{Admission, DecodeBatch, Emission, KvEvents, Pass, PrefillBatch, Scheduler, Steady};
-pub use request::{Request, RequestId, Role};
+pub use reasoning::{OutputKind, Reasoning};
+pub use request::{Rejection, Request, RequestId, Role};
 pub use time::Nanos;
+pub use timing::{Timing, TimingModel};
+pub use transfer::{KvTransfer, TransferMode};

@@ -33,6 +33,7 @@ impl Nanos {
     }
 
     /// The span since `earlier`; zero if that is later.
+    #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
