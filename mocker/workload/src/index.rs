@@ -143,7 +143,7 @@ impl IndexBuilder {
         };
         if name.len() > NAME_MAX {
             let value = format!("a name of {} bytes", name.len());
-            return Err(RowError::range("session_id", value, format!("up to {NAME_MAX} bytes")));
+            return Err(RowError::range("session_id", &&value, format!("up to {NAME_MAX} bytes")));
         }
         let mut key = name_hash(name);
         while let Some(&session) = self.by_name.get(&key) {
@@ -153,7 +153,7 @@ impl IndexBuilder {
             key = mix(key, 1);
         }
         let start = u32::try_from(self.index.names.len()).ok().filter(|&start| start != NONE);
-        let start = start.ok_or_else(|| RowError::range("session_id", "4 GiB of names", "less"))?;
+        let start = start.ok_or_else(|| RowError::range("session_id", &&"4 GiB of names", "less"))?;
         self.by_name.insert(key, self.index.sessions.len() as u32);
         self.index.names.extend_from_slice(&(name.len() as u16).to_le_bytes());
         self.index.names.extend_from_slice(name.as_bytes());
@@ -201,7 +201,7 @@ fn pause(row: &Row<'_>, previous: Option<Nanos>) -> Result<Nanos, RowError> {
         (Some(delay), ..) => Ok(delay),
         (None, Some(now), Some(before)) if now < before => {
             let allowed = format!("{} or more, the timestamp of the session's turn before", before.as_ms());
-            Err(RowError::range("timestamp", now.as_ms(), allowed))
+            Err(RowError::range("timestamp", &&now.as_ms(), allowed))
         }
         (None, Some(now), Some(before)) => Ok(now - before),
         _ => Ok(Nanos::ZERO),

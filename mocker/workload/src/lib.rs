@@ -1,4 +1,22 @@
 //! Trace formats, synthetic generators and sessions.
+//!
+//! ```text
+//!   file ──► Lines ──► Decoder ──► Scan (every row checked, index if needed)
+//!                        │
+//!                        └──► Trace ──┐ peek, take
+//!                                     ├──────────────► Turn + hashes of its full engine blocks ──► replay
+//!   SyntheticOptions ──► Synthetic ───┘ next_delay, take_next
+//!
+//!   GenerateOptions ──► generate ──► file          Workload ──► TraceStats
+//! ```
+//!
+//! Invariants:
+//! - a bad row is reported when a trace is opened, with file, line, field, value and what is allowed;
+//! - memory is bounded by the index of a trace and the sessions in their pause, never by prompts;
+//! - two prompts have equal hashes exactly as far as their tokens are equal, whatever the block sizes;
+//! - equal options give equal requests: random draws come from streams named by seed and purpose.
+//!
+//! Not here: when a completed turn's successor is sent (the replay loop's clock), tokens, reports.
 
 pub mod azure;
 mod decode;

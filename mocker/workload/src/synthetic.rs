@@ -48,7 +48,7 @@ pub struct SharedPrefix {
 impl SharedPrefix {
     /// Fails unless the ratio is within 0 and 1; messages name the options `ratio` as given.
     pub fn check(&self, ratio: &'static str) -> Result<(), OptionError> {
-        OptionError::unless((0.0..=1.0).contains(&self.ratio), ratio, self.ratio, "0 to 1")
+        OptionError::unless((0.0..=1.0).contains(&self.ratio), ratio, &self.ratio, "0 to 1")
     }
 
     /// Number of leading blocks that a prompt of `blocks` blocks, the last perhaps partial, has from its group.
@@ -105,11 +105,11 @@ impl SyntheticOptions {
             ("turns_per_session", self.turns_per_session),
         ];
         for (name, count) in counts {
-            OptionError::unless(count > 0, name, count, "1 or more")?;
+            OptionError::unless(count > 0, name, &count, "1 or more")?;
         }
         let total = u64::from(self.input_tokens) + u64::from(self.output_tokens);
         let allowed = "up to 2147483648 tokens with the prompt";
-        OptionError::unless(total <= MAX_REQUEST_TOKENS, "output_tokens", self.output_tokens, allowed)?;
+        OptionError::unless(total <= MAX_REQUEST_TOKENS, "output_tokens", &self.output_tokens, allowed)?;
         self.shared_prefix.check("shared_prefix_ratio")?;
         check_ms("inter_turn_delay_ms", self.inter_turn_delay_ms)?;
         check_block_size("block_size", self.block_size)?;
@@ -117,14 +117,14 @@ impl SyntheticOptions {
             SessionArrivals::Interval { ms } => check_ms("arrival_interval_ms", ms),
             SessionArrivals::Poisson { rate_rps, .. } => {
                 let holds = (1e-6..=1e9).contains(&rate_rps);
-                OptionError::unless(holds, "request_rate", rate_rps, "0.000001 to 1000000000 per second")
+                OptionError::unless(holds, "request_rate", &rate_rps, "0.000001 to 1000000000 per second")
             }
         }
     }
 }
 
 fn check_ms(name: &'static str, ms: f64) -> Result<(), OptionError> {
-    OptionError::unless((0.0..=MAX_TIME_MS).contains(&ms), name, ms, "0 to 9000000000000 ms")
+    OptionError::unless((0.0..=MAX_TIME_MS).contains(&ms), name, &ms, "0 to 9000000000000 ms")
 }
 
 /// The made requests.

@@ -50,7 +50,7 @@ impl Default for TraceOptions {
 
 /// Fails unless `size` can be a block size.
 pub(crate) fn check_block_size(name: &'static str, size: u32) -> Result<(), OptionError> {
-    OptionError::unless((1..=MAX_REQUEST_TOKENS).contains(&u64::from(size)), name, size, "1 to 2147483648")
+    OptionError::unless((1..=MAX_REQUEST_TOKENS).contains(&u64::from(size)), name, &size, "1 to 2147483648")
 }
 
 impl TraceOptions {
@@ -60,7 +60,7 @@ impl TraceOptions {
         check_block_size("block_size", self.engine_block_size)?;
         let ratio = self.arrival_speedup_ratio;
         let allowed = "finite and above 0";
-        Ok(OptionError::unless(ratio.is_finite() && ratio > 0.0, "arrival_speedup_ratio", ratio, allowed)?)
+        Ok(OptionError::unless(ratio.is_finite() && ratio > 0.0, "arrival_speedup_ratio", &ratio, allowed)?)
     }
 }
 

@@ -12,162 +12,188 @@ fn message(text: &str, options: &TraceOptions) -> String {
     }
 }
 
-#[test]
-fn bad_rows_are_named() {
-    let good = r#"{"timestamp":5,"input_length":3,"output_length":1,"hash_ids":[1]}"#;
-    let cases = [
-        ("", "trace.jsonl: no requests (allowed: one or more rows)"),
-        ("\n \n", "trace.jsonl: no requests (allowed: one or more rows)"),
-        ("{GOOD}\n\nnonsense", "trace.jsonl:3: not JSON at column 2: expected ident, near `onsense`"),
-        (
-            r#"{"timestamp":NaN,"output_length":1,"hash_ids":[1]}"#,
-            "trace.jsonl:1: timestamp: not JSON at column 14: expected value, near `NaN,\"output_`",
-        ),
-        (
-            r#"{"timestamp":1e999,"output_length":1,"hash_ids":[1]}"#,
-            "trace.jsonl:1: timestamp: not JSON at column 18: number out of range, near `9,\"output_le`",
-        ),
-        (
-            r#"{"timestamp":-Infinity,"output_length":1,"hash_ids":[1]}"#,
-            "trace.jsonl:1: timestamp: not JSON at column 15: invalid number, near `Infinity,\"ou`",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1]"#,
-            "trace.jsonl:1: not JSON at column 47: EOF while parsing an object, near `]`",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1]} {}"#,
-            "trace.jsonl:1: not JSON at column 50: trailing characters, near `{}`",
-        ),
-        ("[1, 2]", "trace.jsonl:1: a list is no row (allowed: a JSON object)"),
-        ("17", "trace.jsonl:1: 17 is no row (allowed: a JSON object)"),
-        (r#"{"timestamp":1,"hash_ids":[1]}"#, "trace.jsonl:1: output_length: missing (allowed: 1 or more)"),
-        (
-            r#"{"timestamp":1,"output_length":1}"#,
-            "trace.jsonl:1: hash_ids: missing (allowed: a list of integers, 0 or more)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":null}"#,
-            "trace.jsonl:1: hash_ids: missing (allowed: a list of integers, 0 or more)",
-        ),
-        (
-            "{GOOD}\n{\"input_length\":3,\"output_length\":1,\"hash_ids\":[1]}",
-            "trace.jsonl:2: timestamp: missing (allowed: a number of ms, 0 or more; only later turns and replay at \
-             fixed concurrency do without)",
-        ),
-        (
-            r#"{"timestamp":"now","output_length":1,"hash_ids":[1]}"#,
-            "trace.jsonl:1: timestamp: `now` is of the wrong type (allowed: a number of ms, 0 or more)",
-        ),
-        (
-            r#"{"created_time":-1,"output_length":1,"hash_ids":[1]}"#,
-            "trace.jsonl:1: created_time: -1 is out of range (allowed: 0 to 9000000000000 ms)",
-        ),
-        (
-            r#"{"timestamp":9000000000001,"output_length":1,"hash_ids":[1]}"#,
-            "trace.jsonl:1: timestamp: 9000000000001 is out of range (allowed: 0 to 9000000000000 ms)",
-        ),
-        (
-            r#"{"timestamp":1,"created_time":1,"output_length":1,"hash_ids":[1]}"#,
-            "trace.jsonl:1: created_time: given twice, the other time as `timestamp` (allowed: once)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"output_length":1}"#,
-            "trace.jsonl:1: output_length: given twice, the other time as `output_length` (allowed: once)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":0,"hash_ids":[1]}"#,
-            "trace.jsonl:1: output_length: 0 is out of range (allowed: 1 or more)",
-        ),
-        (
-            r#"{"timestamp":1,"output_tokens":-4,"hash_ids":[1]}"#,
-            "trace.jsonl:1: output_tokens: -4 is out of range (allowed: 1 or more)",
-        ),
-        (
-            r#"{"timestamp":1,"output_tokens":2.5,"hash_ids":[1]}"#,
-            "trace.jsonl:1: output_tokens: 2.5 is of the wrong type (allowed: an integer, 1 or more)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":4294967296,"hash_ids":[1]}"#,
-            "trace.jsonl:1: output_length: 4294967296 is out of range (allowed: 1 to 4294967295)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":2147483648,"hash_ids":[1]}"#,
-            "trace.jsonl:1: output_length: 2147483648 is out of range (allowed: up to 2147483648 tokens with the 512 \
-             of the prompt)",
-        ),
-        (
-            r#"{"timestamp":1,"input_length":0,"output_length":1,"hash_ids":[1]}"#,
-            "trace.jsonl:1: input_length: 0 is out of range (allowed: 1 or more)",
-        ),
-        (
-            r#"{"timestamp":1,"input_tokens":513,"output_length":1,"hash_ids":[1]}"#,
-            "trace.jsonl:1: input_tokens: 513 is out of range (allowed: 1 to 512, 1 hash ids of 512 tokens)",
-        ),
-        (
-            r#"{"timestamp":1,"input_length":5,"output_length":1,"hash_ids":[]}"#,
-            "trace.jsonl:1: hash_ids: an empty list is out of range (allowed: one id or more)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1,-2]}"#,
-            "trace.jsonl:1: hash_ids: -2 is out of range (allowed: a list of integers, 0 or more)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1,"x"]}"#,
-            "trace.jsonl:1: hash_ids: `x` is of the wrong type (allowed: a list of integers, 0 or more)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":7}"#,
-            "trace.jsonl:1: hash_ids: 7 is of the wrong type (allowed: a list of integers, 0 or more)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":2,"hash_ids":[1],"output_token_ids":[4]}"#,
-            "trace.jsonl:1: output_token_ids: 1 ids is out of range (allowed: 2, the output length)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"output_token_ids":[4294967296]}"#,
-            "trace.jsonl:1: output_token_ids: 4294967296 is out of range (allowed: a list of token ids, 0 to \
-             4294967295)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"session_id":8}"#,
-            "trace.jsonl:1: session_id: 8 is of the wrong type (allowed: a string)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"priority":2147483648}"#,
-            "trace.jsonl:1: priority: 2147483648 is out of range (allowed: -2147483648 to 2147483647)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"strict_priority":-1}"#,
-            "trace.jsonl:1: strict_priority: -1 is out of range (allowed: 0 to 4294967295)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"policy_class":{"a":1}}"#,
-            "trace.jsonl:1: policy_class: an object is of the wrong type (allowed: a string)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"delay_ms":2}"#,
-            "trace.jsonl:1: delay: 2 is out of range (allowed: 0 on the first turn of a session)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"session_id":"s","delay":0.5}"#,
-            "trace.jsonl:1: delay: 0.5 is out of range (allowed: 0 on the first turn of a session)",
-        ),
-        (
-            r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"delay":-2}"#,
-            "trace.jsonl:1: delay: -2 is out of range (allowed: 0 to 9000000000000 ms)",
-        ),
-        (
-            "{\"session_id\":\"s\",\"timestamp\":7.5,\"output_length\":1,\"hash_ids\":[1]}\n{GOOD}\n\
-             {\"session_id\":\"s\",\"timestamp\":7,\"output_length\":1,\"hash_ids\":[1]}",
-            "trace.jsonl:3: timestamp: 7 is out of range (allowed: 7.5 or more, the timestamp of the session's turn \
-             before)",
-        ),
-    ];
+const GOOD: &str = r#"{"timestamp":5,"input_length":3,"output_length":1,"hash_ids":[1]}"#;
+
+/// `{GOOD}` stands for a good row.
+fn check(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
-        let text = text.replace("{GOOD}", good);
-        assert_eq!(message(&text, &TraceOptions::default()), expected, "{text}");
+        let text = text.replace("{GOOD}", GOOD);
+        assert_eq!(message(&text, &TraceOptions::default()), *expected, "{text}");
     }
+}
+
+/// Texts that are no rows at all.
+const SYNTAX: &[(&str, &str)] = &[
+    ("", "trace.jsonl: no requests (allowed: one or more rows)"),
+    ("\n \n", "trace.jsonl: no requests (allowed: one or more rows)"),
+    ("{GOOD}\n\nnonsense", "trace.jsonl:3: not JSON at column 2: expected ident, near `onsense`"),
+    (
+        r#"{"timestamp":NaN,"output_length":1,"hash_ids":[1]}"#,
+        "trace.jsonl:1: timestamp: not JSON at column 14: expected value, near `NaN,\"output_`",
+    ),
+    (
+        r#"{"timestamp":1e999,"output_length":1,"hash_ids":[1]}"#,
+        "trace.jsonl:1: timestamp: not JSON at column 18: number out of range, near `9,\"output_le`",
+    ),
+    (
+        r#"{"timestamp":-Infinity,"output_length":1,"hash_ids":[1]}"#,
+        "trace.jsonl:1: timestamp: not JSON at column 15: invalid number, near `Infinity,\"ou`",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1]"#,
+        "trace.jsonl:1: not JSON at column 47: EOF while parsing an object, near `]`",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1]} {}"#,
+        "trace.jsonl:1: not JSON at column 50: trailing characters, near `{}`",
+    ),
+    ("[1, 2]", "trace.jsonl:1: a list is no row (allowed: a JSON object)"),
+    ("17", "trace.jsonl:1: 17 is no row (allowed: a JSON object)"),
+];
+
+#[test]
+fn a_line_that_is_no_json_object_is_named() {
+    check(SYNTAX);
+}
+
+/// Times, lengths and lists.
+const VALUES: &[(&str, &str)] = &[
+    (r#"{"timestamp":1,"hash_ids":[1]}"#, "trace.jsonl:1: output_length: missing (allowed: 1 or more)"),
+    (
+        r#"{"timestamp":1,"output_length":1}"#,
+        "trace.jsonl:1: hash_ids: missing (allowed: a list of integers, 0 or more)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":null}"#,
+        "trace.jsonl:1: hash_ids: missing (allowed: a list of integers, 0 or more)",
+    ),
+    (
+        "{GOOD}\n{\"input_length\":3,\"output_length\":1,\"hash_ids\":[1]}",
+        "trace.jsonl:2: timestamp: missing (allowed: a number of ms, 0 or more; only later turns and replay at \
+             fixed concurrency do without)",
+    ),
+    (
+        r#"{"timestamp":"now","output_length":1,"hash_ids":[1]}"#,
+        "trace.jsonl:1: timestamp: `now` is of the wrong type (allowed: a number of ms, 0 or more)",
+    ),
+    (
+        r#"{"created_time":-1,"output_length":1,"hash_ids":[1]}"#,
+        "trace.jsonl:1: created_time: -1 is out of range (allowed: 0 to 9000000000000 ms)",
+    ),
+    (
+        r#"{"timestamp":9000000000001,"output_length":1,"hash_ids":[1]}"#,
+        "trace.jsonl:1: timestamp: 9000000000001 is out of range (allowed: 0 to 9000000000000 ms)",
+    ),
+    (
+        r#"{"timestamp":1,"created_time":1,"output_length":1,"hash_ids":[1]}"#,
+        "trace.jsonl:1: created_time: given twice, the other time as `timestamp` (allowed: once)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"output_length":1}"#,
+        "trace.jsonl:1: output_length: given twice, the other time as `output_length` (allowed: once)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":0,"hash_ids":[1]}"#,
+        "trace.jsonl:1: output_length: 0 is out of range (allowed: 1 or more)",
+    ),
+    (
+        r#"{"timestamp":1,"output_tokens":-4,"hash_ids":[1]}"#,
+        "trace.jsonl:1: output_tokens: -4 is out of range (allowed: 1 or more)",
+    ),
+    (
+        r#"{"timestamp":1,"output_tokens":2.5,"hash_ids":[1]}"#,
+        "trace.jsonl:1: output_tokens: 2.5 is of the wrong type (allowed: an integer, 1 or more)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":4294967296,"hash_ids":[1]}"#,
+        "trace.jsonl:1: output_length: 4294967296 is out of range (allowed: 1 to 4294967295)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":2147483648,"hash_ids":[1]}"#,
+        "trace.jsonl:1: output_length: 2147483648 is out of range (allowed: up to 2147483648 tokens with the 512 \
+             of the prompt)",
+    ),
+    (
+        r#"{"timestamp":1,"input_length":0,"output_length":1,"hash_ids":[1]}"#,
+        "trace.jsonl:1: input_length: 0 is out of range (allowed: 1 or more)",
+    ),
+    (
+        r#"{"timestamp":1,"input_tokens":513,"output_length":1,"hash_ids":[1]}"#,
+        "trace.jsonl:1: input_tokens: 513 is out of range (allowed: 1 to 512, 1 hash ids of 512 tokens)",
+    ),
+    (
+        r#"{"timestamp":1,"input_length":5,"output_length":1,"hash_ids":[]}"#,
+        "trace.jsonl:1: hash_ids: an empty list is out of range (allowed: one id or more)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1,-2]}"#,
+        "trace.jsonl:1: hash_ids: -2 is out of range (allowed: a list of integers, 0 or more)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1,"x"]}"#,
+        "trace.jsonl:1: hash_ids: `x` is of the wrong type (allowed: a list of integers, 0 or more)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":7}"#,
+        "trace.jsonl:1: hash_ids: 7 is of the wrong type (allowed: a list of integers, 0 or more)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":2,"hash_ids":[1],"output_token_ids":[4]}"#,
+        "trace.jsonl:1: output_token_ids: 1 ids is out of range (allowed: 2, the output length)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"output_token_ids":[4294967296]}"#,
+        "trace.jsonl:1: output_token_ids: 4294967296 is out of range (allowed: a list of token ids, 0 to \
+             4294967295)",
+    ),
+];
+
+#[test]
+fn a_bad_time_length_or_list_is_named() {
+    check(VALUES);
+}
+
+/// Sessions and priorities.
+const SESSIONS: &[(&str, &str)] = &[
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"session_id":8}"#,
+        "trace.jsonl:1: session_id: 8 is of the wrong type (allowed: a string)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"priority":2147483648}"#,
+        "trace.jsonl:1: priority: 2147483648 is out of range (allowed: -2147483648 to 2147483647)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"strict_priority":-1}"#,
+        "trace.jsonl:1: strict_priority: -1 is out of range (allowed: 0 to 4294967295)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"policy_class":{"a":1}}"#,
+        "trace.jsonl:1: policy_class: an object is of the wrong type (allowed: a string)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"delay_ms":2}"#,
+        "trace.jsonl:1: delay: 2 is out of range (allowed: 0 on the first turn of a session)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"session_id":"s","delay":0.5}"#,
+        "trace.jsonl:1: delay: 0.5 is out of range (allowed: 0 on the first turn of a session)",
+    ),
+    (
+        r#"{"timestamp":1,"output_length":1,"hash_ids":[1],"delay":-2}"#,
+        "trace.jsonl:1: delay: -2 is out of range (allowed: 0 to 9000000000000 ms)",
+    ),
+    (
+        "{\"session_id\":\"s\",\"timestamp\":7.5,\"output_length\":1,\"hash_ids\":[1]}\n{GOOD}\n\
+             {\"session_id\":\"s\",\"timestamp\":7,\"output_length\":1,\"hash_ids\":[1]}",
+        "trace.jsonl:3: timestamp: 7 is out of range (allowed: 7.5 or more, the timestamp of the session's turn \
+             before)",
+    ),
+];
+
+#[test]
+fn a_bad_session_or_priority_is_named() {
+    check(SESSIONS);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use dynosim_engine::Nanos;
 use dynosim_workload::{Arrivals, Trace, TraceOptions, Turn, Workload};
 use proptest::prelude::*;
 
+use crate::replay;
+
 fn open(text: &str, options: &TraceOptions) -> Trace {
     Trace::from_bytes("trace.jsonl", text.as_bytes().to_vec(), options).unwrap()
 }
@@ -14,16 +16,8 @@ fn ms(ms: f64) -> Nanos {
 
 /// All turns with their arrival or pause, session after session.
 fn turns(trace: &mut Trace) -> Vec<(Nanos, Turn)> {
-    let (mut found, mut hashes) = (Vec::new(), Vec::new());
-    while let Some(time) = trace.peek().unwrap() {
-        let mut turn = trace.take(&mut hashes).unwrap().unwrap();
-        found.push((time, turn));
-        while let Some(delay) = trace.next_delay(&turn) {
-            turn = trace.take_next(turn.session, &mut hashes).unwrap();
-            found.push((delay, turn));
-        }
-    }
-    assert_eq!(trace.take(&mut hashes).unwrap(), None);
+    let found = replay(trace).into_iter().map(|(time, turn, _)| (time, turn)).collect();
+    assert_eq!(trace.take(&mut Vec::new()).unwrap(), None);
     found
 }
 

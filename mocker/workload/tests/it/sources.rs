@@ -2,24 +2,11 @@
 
 use std::io::Write;
 
-use dynosim_engine::Nanos;
 use dynosim_workload::{
-    Excess, GenerateOptions, LoopKind, RowRules, Trace, TraceFormat, TraceOptions, Turn, Workload, generate,
+    Excess, GenerateOptions, LoopKind, RowRules, Trace, TraceFormat, TraceOptions, Workload, generate,
 };
 
-/// Everything a driver sees if it runs each session to its end.
-fn replay(trace: &mut Trace) -> Vec<(Nanos, Turn, Vec<u64>)> {
-    let (mut found, mut hashes) = (Vec::new(), Vec::new());
-    while let Some(time) = trace.peek().unwrap() {
-        let mut turn = trace.take(&mut hashes).unwrap().unwrap();
-        found.push((time, turn, hashes.clone()));
-        while let Some(delay) = trace.next_delay(&turn) {
-            turn = trace.take_next(turn.session, &mut hashes).unwrap();
-            found.push((delay, turn, hashes.clone()));
-        }
-    }
-    found
-}
+use crate::replay;
 
 fn generated(loop_kind: LoopKind) -> Vec<u8> {
     let mut bytes = Vec::new();
