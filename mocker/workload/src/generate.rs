@@ -5,16 +5,18 @@
 //! `block_size` tokens have one hash id; a partial last block has an id that no other row has. Only conversations
 //! under way are held in memory.
 
+mod draws;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 use std::io::{self, Write};
 
 use rand::RngExt;
-use rand_distr::{Distribution, Exp1, Geometric, LogNormal, Zipf};
 
+use self::draws::Draws;
 use crate::error::OptionError;
-use crate::random::{Stream, stream};
+use crate::random::stream;
 
 /// What to generate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,12 +81,6 @@ impl Default for GenerateOptions {
 
 /// Largest system prompt in blocks, as a power of two.
 const SYSTEM_BLOCKS_LOG2_MAX: u32 = 4;
-/// Spread of the log-normal lengths.
-const USER_SIGMA: f64 = 0.9;
-const OUTPUT_SIGMA: f64 = 0.8;
-/// Shortest text of a user and shortest output, in tokens.
-const USER_TOKENS_MIN: f64 = 16.0;
-const OUTPUT_TOKENS_MIN: f64 = 4.0;
 /// Time that an output token is assumed to take in an open loop, in milliseconds.
 const TOKEN_MS: f64 = 12.0;
 
@@ -187,7 +183,7 @@ fn take_id(next_id: &mut u64) -> u64 {
 #[derive(Debug)]
 struct Generator {
     options: GenerateOptions,
-    random: Random,
+    draws: Draws,
     /// First id and number of blocks of each system prompt.
     systems: Vec<(u64, u64)>,
     next_id: u64,
@@ -207,9 +203,9 @@ impl Generator {
             (next_id - blocks, blocks)
         };
         let systems = (0..options.groups).map(system).collect();
-        let mut random = Random::new(&options)?;
-        let next_start_us = random.start_gap_us(&options);
-        Ok(Self { options, random, systems, next_id, under_way: BinaryHeap::new(), next_start_us, started: 0 })
+        let mut draws = Draws::new(&options)?;
+        let next_start_us = draws.start_gap_us(&options);
+        Ok(Self { options, draws, systems, next_id, under_way: BinaryHeap::new(), next_start_us, started: 0 })
     }
 
     /// The next turn in time order.
@@ -226,19 +222,19 @@ impl Generator {
 
     fn start(&mut self) -> Conversation {
         let due_us = self.next_start_us;
-        self.next_start_us += self.random.start_gap_us(&self.options);
-        let (first, blocks) = self.systems[self.random.group()];
+        self.next_start_us += self.draws.start_gap_us(&self.options);
+        let (first, blocks) = self.systems[self.draws.group()];
         let number = self.started;
         self.started += 1;
         let ids = (first..first + blocks).collect();
-        Conversation { due_us, number, turn: 0, left: self.random.turns(), pause_us: 0, ids, tail: 0 }
+        Conversation { due_us, number, turn: 0, left: self.draws.turns(), pause_us: 0, ids, tail: 0 }
     }
 
     /// Adds the user's text to the context; `None` if the prompt gets too long.
     fn speak(&mut self, conversation: &mut Conversation) -> Option<TurnShape> {
         let GenerateOptions { block_size, max_input_tokens, .. } = self.options;
         let room = u64::from(max_input_tokens).saturating_sub(conversation.tokens(block_size));
-        let text = self.random.user_tokens();
+        let text = self.draws.user_tokens();
         // The first text is cut, so that every conversation has a turn.
         let text = if conversation.turn == 0 { text.min(room) } else { text };
         if text > room {
@@ -246,7 +242,7 @@ impl Generator {
         }
         conversation.grow(text, block_size, &mut self.next_id);
         let tail_id = (conversation.tail > 0).then(|| take_id(&mut self.next_id));
-        let output_tokens = self.random.output_tokens(&self.options);
+        let output_tokens = self.draws.output_tokens(&self.options);
         Some(TurnShape { input_tokens: conversation.tokens(block_size), output_tokens, tail_id })
     }
 
@@ -258,68 +254,11 @@ impl Generator {
             return;
         }
         conversation.grow(turn.output_tokens, self.options.block_size, &mut self.next_id);
-        conversation.pause_us = self.random.pause_us(&self.options);
+        conversation.pause_us = self.draws.pause_us(&self.options);
         if self.options.loop_kind == LoopKind::Open {
             conversation.due_us += conversation.pause_us + (turn.output_tokens as f64 * TOKEN_MS * 1e3) as u64;
         }
         self.under_way.push(Reverse(conversation));
-    }
-}
-
-/// One stream of random numbers per purpose.
-#[derive(Debug)]
-struct Random {
-    starts: Stream,
-    groups: (Stream, Zipf<f64>),
-    turns: (Stream, Geometric),
-    user: (Stream, LogNormal<f64>),
-    output: (Stream, LogNormal<f64>),
-    pauses: Stream,
-}
-
-impl Random {
-    fn new(options: &GenerateOptions) -> Result<Self, OptionError> {
-        let wrong =
-            |name| OptionError { name, value: "the value".to_owned(), allowed: "what the distribution accepts" };
-        let log_normal = |name, median: f64, sigma| LogNormal::new(median.ln(), sigma).map_err(|_| wrong(name));
-        let stream = |purpose| stream(options.seed, purpose);
-        let zipf = Zipf::new(f64::from(options.groups), options.zipf).map_err(|_| wrong("zipf"))?;
-        let turns = Geometric::new(1.0 / options.mean_turns).map_err(|_| wrong("mean_turns"))?;
-        Ok(Self {
-            starts: stream("starts"),
-            groups: (stream("groups"), zipf),
-            turns: (stream("turns"), turns),
-            user: (stream("user"), log_normal("median_user_tokens", options.median_user_tokens, USER_SIGMA)?),
-            output: (stream("output"), log_normal("median_output_tokens", options.median_output_tokens, OUTPUT_SIGMA)?),
-            pauses: stream("pauses"),
-        })
-    }
-
-    fn start_gap_us(&mut self, options: &GenerateOptions) -> u64 {
-        let gap: f64 = Exp1.sample(&mut self.starts);
-        (gap / options.conversation_rate_rps * 1e6) as u64
-    }
-
-    fn pause_us(&mut self, options: &GenerateOptions) -> u64 {
-        let pause: f64 = Exp1.sample(&mut self.pauses);
-        (pause * options.mean_think_ms * 1e3) as u64
-    }
-
-    fn group(&mut self) -> usize {
-        self.groups.1.sample(&mut self.groups.0) as usize - 1
-    }
-
-    fn turns(&mut self) -> u64 {
-        self.turns.1.sample(&mut self.turns.0).saturating_add(1)
-    }
-
-    fn user_tokens(&mut self) -> u64 {
-        self.user.1.sample(&mut self.user.0).max(USER_TOKENS_MIN) as u64
-    }
-
-    fn output_tokens(&mut self, options: &GenerateOptions) -> u64 {
-        let most = f64::from(options.max_output_tokens);
-        self.output.1.sample(&mut self.output.0).max(OUTPUT_TOKENS_MIN).min(most) as u64
     }
 }
 

@@ -56,6 +56,15 @@ fn a_file_that_shrinks_after_opening_is_noticed() {
 }
 
 #[test]
+fn what_is_no_regular_file_is_read_whole_or_refused() {
+    let options = TraceOptions::default();
+    let empty = Trace::open("/dev/null".as_ref(), &options).unwrap_err().to_string();
+    assert_eq!(empty, "/dev/null: no requests (allowed: one or more rows)");
+    let folder = Trace::open("/".as_ref(), &options).unwrap_err().to_string();
+    assert_eq!(folder, "/: Is a directory (os error 21)");
+}
+
+#[test]
 fn prompts_cut_to_their_ids_are_counted() {
     let text = r#"
         {"timestamp":0,"input_length":2000,"output_length":1,"hash_ids":[1]}
