@@ -21,7 +21,7 @@ pub(crate) fn check_header(line: &[u8]) -> Result<(), RowError> {
     if text.trim_start_matches('\u{feff}') == HEADER {
         return Ok(());
     }
-    Err(RowError::range("header", quoted(text), HEADER))
+    Err(RowError::range("header", &&quoted(text), HEADER))
 }
 
 /// Parses one line after the first, without its line break.
@@ -35,7 +35,7 @@ pub fn parse_row(line: &[u8]) -> Result<Row<'static>, RowError> {
     else {
         return Err(RowError::Columns { found: text.split(',').count(), expected: COLUMNS });
     };
-    let timestamp = Some(parse_time(time).ok_or_else(|| RowError::range("TIMESTAMP", quoted(time), TIME_ALLOWED))?);
+    let timestamp = Some(parse_time(time).ok_or_else(|| RowError::range("TIMESTAMP", &&quoted(time), TIME_ALLOWED))?);
     let input_tokens = length("ContextTokens", input)?;
     let output_tokens = length("GeneratedTokens", output)?;
     check_total("GeneratedTokens", input_tokens, output_tokens)?;

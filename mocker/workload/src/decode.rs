@@ -51,7 +51,7 @@ impl Decoder {
     pub(crate) fn decode<'l>(&mut self, line: &'l [u8]) -> Result<Row<'l>, RowError> {
         match self.format {
             TraceFormat::Azure => azure::parse_row(line),
-            _ => Row::parse(line, &self.rules, &mut self.hash_ids),
+            _ => Row::parse(line, self.rules, &mut self.hash_ids),
         }
     }
 

@@ -90,7 +90,7 @@ fn excerpt(text: &str) -> String {
 }
 
 impl RowError {
-    pub(crate) fn range(field: &'static str, value: impl ToString, allowed: impl Into<String>) -> Self {
+    pub(crate) fn range(field: &'static str, value: &impl ToString, allowed: impl Into<String>) -> Self {
         Self::OutOfRange { field, value: value.to_string(), allowed: allowed.into() }
     }
 }
@@ -112,7 +112,7 @@ impl OptionError {
     pub(crate) fn unless(
         holds: bool,
         name: &'static str,
-        value: impl ToString,
+        value: &impl ToString,
         allowed: &'static str,
     ) -> Result<(), Self> {
         if holds { Ok(()) } else { Err(Self { name, value: value.to_string(), allowed }) }

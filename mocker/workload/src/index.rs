@@ -92,9 +92,9 @@ fn text_at(names: &[u8], start: u32) -> &str {
 #[derive(Debug, Default)]
 pub(crate) struct IndexBuilder {
     index: Index,
-    /// Per session, in the order of the file.
+    /// Of sessions with a name, in the order of the file.
     tails: Vec<Tail>,
-    /// Sessions by the hash of their name.
+    /// Places in `tails` by the hash of the name.
     by_name: FxHashMap<u64, u32>,
 }
 
@@ -102,8 +102,10 @@ pub(crate) struct IndexBuilder {
 #[derive(Clone, Copy, Debug)]
 struct Tail {
     row: u32,
-    /// The last timestamp given.
-    timestamp: Option<Nanos>,
+    /// Where its name begins.
+    name: u32,
+    /// The last timestamp given; [`Nanos::MAX`] if none was.
+    timestamp: Nanos,
 }
 
 /// Longest name of a session, in bytes.
@@ -113,14 +115,14 @@ impl IndexBuilder {
     /// Adds the next row, whose line begins at `offset`.
     pub(crate) fn push(&mut self, row: &Row<'_>, offset: u64, scale: Scale) -> Result<Place, RowError> {
         let number = self.index.times.len() as u32;
-        let Some(session) = self.session_of(row)? else {
+        let Some(tail) = self.continued_by(row)? else {
             self.append(offset, row.timestamp.unwrap_or_default());
             return Ok(Place::First);
         };
-        let tail = &mut self.tails[session as usize];
+        let tail = &mut self.tails[tail as usize];
         let before = std::mem::replace(&mut tail.row, number);
-        let previous = tail.timestamp;
-        tail.timestamp = row.timestamp.or(previous);
+        let previous = Some(tail.timestamp).filter(|&time| time < Nanos::MAX);
+        tail.timestamp = row.timestamp.unwrap_or(tail.timestamp);
         let delay = pause(row, previous)?;
         self.append(offset, scale.apply(delay));
         self.index.next[before as usize] = number;
@@ -133,33 +135,39 @@ impl IndexBuilder {
         self.index.next.push(NONE);
     }
 
-    /// The session that the row continues; begins one if it does not.
-    fn session_of(&mut self, row: &Row<'_>) -> Result<Option<u32>, RowError> {
+    /// The place in `tails` of the session that the row continues; begins one if it does not.
+    fn continued_by(&mut self, row: &Row<'_>) -> Result<Option<u32>, RowError> {
         let first_row = self.index.times.len() as u32;
         let Some(name) = row.session_id.as_deref() else {
             self.index.sessions.push(Session { first_row, name: NONE });
-            self.tails.push(Tail { row: first_row, timestamp: None });
             return Ok(None);
         };
-        if name.len() > NAME_MAX {
-            let value = format!("a name of {} bytes", name.len());
-            return Err(RowError::range("session_id", value, format!("up to {NAME_MAX} bytes")));
-        }
         let mut key = name_hash(name);
-        while let Some(&session) = self.by_name.get(&key) {
-            if text_at(&self.index.names, self.index.sessions[session as usize].name) == name {
-                return Ok(Some(session));
+        while let Some(&tail) = self.by_name.get(&key) {
+            if text_at(&self.index.names, self.tails[tail as usize].name) == name {
+                return Ok(Some(tail));
             }
             key = mix(key, 1);
         }
-        let start = u32::try_from(self.index.names.len()).ok().filter(|&start| start != NONE);
-        let start = start.ok_or_else(|| RowError::range("session_id", "4 GiB of names", "less"))?;
-        self.by_name.insert(key, self.index.sessions.len() as u32);
-        self.index.names.extend_from_slice(&(name.len() as u16).to_le_bytes());
-        self.index.names.extend_from_slice(name.as_bytes());
+        let start = self.add_name(name)?;
+        self.by_name.insert(key, self.tails.len() as u32);
         self.index.sessions.push(Session { first_row, name: start });
-        self.tails.push(Tail { row: first_row, timestamp: row.timestamp });
+        self.tails.push(Tail { row: first_row, name: start, timestamp: row.timestamp.unwrap_or(Nanos::MAX) });
         Ok(None)
+    }
+
+    /// Stores a name and tells where it begins.
+    fn add_name(&mut self, name: &str) -> Result<u32, RowError> {
+        if name.len() > NAME_MAX {
+            let value = format!("a name of {} bytes", name.len());
+            return Err(RowError::range("session_id", &value, format!("up to {NAME_MAX} bytes")));
+        }
+        let names = &mut self.index.names;
+        let start = u32::try_from(names.len()).ok().filter(|&start| start != NONE);
+        let start = start.ok_or_else(|| RowError::range("session_id", &"4 GiB of names", "less"))?;
+        names.extend_from_slice(&(name.len() as u16).to_le_bytes());
+        names.extend_from_slice(name.as_bytes());
+        Ok(start)
     }
 
     /// Ends the index. `start` is the earliest timestamp of a first turn, `end` the length of the file.
@@ -201,7 +209,7 @@ fn pause(row: &Row<'_>, previous: Option<Nanos>) -> Result<Nanos, RowError> {
         (Some(delay), ..) => Ok(delay),
         (None, Some(now), Some(before)) if now < before => {
             let allowed = format!("{} or more, the timestamp of the session's turn before", before.as_ms());
-            Err(RowError::range("timestamp", now.as_ms(), allowed))
+            Err(RowError::range("timestamp", &&now.as_ms(), allowed))
         }
         (None, Some(now), Some(before)) => Ok(now - before),
         _ => Ok(Nanos::ZERO),
@@ -224,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_session_takes_20_bytes_per_row_and_8_for_itself() {
-        assert_eq!(size_of::<Session>(), 8);
+        assert_eq!((size_of::<Session>(), size_of::<Tail>()), (8, 16));
         assert_eq!(size_of::<(u64, Nanos)>() + size_of::<u32>(), 20);
     }
 

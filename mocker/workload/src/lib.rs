@@ -1,25 +1,50 @@
 //! Trace formats, synthetic generators and sessions.
+//!
+//! ```text
+//!   file ──► Lines ──► Decoder ──► Scan (every row checked, index if needed)
+//!                        │
+//!                        └──► Trace ──┐ peek, take
+//!                                     ├──────────────► Turn + hashes of its full engine blocks ──► replay
+//!   SyntheticOptions ──► Synthetic ───┘ next_delay, take_next
+//!
+//!   GenerateOptions ──► generate ──► file          Workload ──► TraceStats
+//! ```
+//!
+//! Invariants:
+//! - a bad row is reported when a trace is opened, with file, line, field, value and what is allowed;
+//! - memory is bounded by the index of a trace and the sessions in their pause, never by prompts;
+//! - two prompts have equal hashes exactly as far as their tokens are equal, whatever the block sizes;
+//! - equal options give equal requests: random draws come from streams named by seed and purpose.
+//!
+//! Not here: when a completed turn's successor is sent (the replay loop's clock), tokens, reports.
 
 pub mod azure;
 mod decode;
 pub mod error;
 pub mod format;
+pub mod generate;
 mod index;
 mod lines;
 mod mooncake;
 mod prompt;
+mod random;
 pub mod rechunk;
 pub mod row;
 mod scan;
 mod source;
+pub mod stats;
+pub mod synthetic;
 pub mod trace;
 pub mod workload;
 
 pub use error::{OptionError, RowError, WorkloadError};
 pub use format::TraceFormat;
+pub use generate::{GenerateError, GenerateOptions, LoopKind, generate};
 pub use index::Arrivals;
 pub use lines::MAX_LINE_BYTES;
 pub use rechunk::{BlockSizes, rechunk};
 pub use row::{Excess, Row, RowRules};
+pub use stats::{LengthStats, TraceStats};
+pub use synthetic::{SessionArrivals, SharedPrefix, Synthetic, SyntheticOptions};
 pub use trace::{Trace, TraceOptions};
 pub use workload::{Turn, Workload};

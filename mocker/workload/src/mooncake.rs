@@ -21,7 +21,7 @@ impl<'a> Row<'a> {
     /// Parses one line of Mooncake JSONL, without its line break.
     ///
     /// `hash_ids` is cleared and filled with the ids of the row.
-    pub fn parse(line: &'a [u8], rules: &RowRules, hash_ids: &mut Vec<u64>) -> Result<Self, RowError> {
+    pub fn parse(line: &'a [u8], rules: RowRules, hash_ids: &mut Vec<u64>) -> Result<Self, RowError> {
         hash_ids.clear();
         let mut fields = Fields::default();
         match quick::read(line, &mut fields, hash_ids) {
@@ -32,7 +32,7 @@ impl<'a> Row<'a> {
     }
 
     /// Parses a line as the JSON standard has it.
-    fn parse_fully(line: &'a [u8], rules: &RowRules, hash_ids: &mut Vec<u64>) -> Result<Self, RowError> {
+    fn parse_fully(line: &'a [u8], rules: RowRules, hash_ids: &mut Vec<u64>) -> Result<Self, RowError> {
         hash_ids.clear();
         let text = std::str::from_utf8(line).map_err(|e| RowError::Encoding { column: e.valid_up_to() + 1 })?;
         if !text.trim_ascii_start().starts_with('{') {
@@ -171,7 +171,7 @@ mod tests {
     use crate::row::Excess;
 
     fn parse<'a>(line: &'a str, ids: &mut Vec<u64>) -> Row<'a> {
-        Row::parse(line.as_bytes(), &RowRules::default(), ids).unwrap()
+        Row::parse(line.as_bytes(), RowRules::default(), ids).unwrap()
     }
 
     #[test]
@@ -216,9 +216,9 @@ mod tests {
     fn a_prompt_beyond_its_ids_is_cut_only_on_demand() {
         let line = br#"{"input_length":1025,"output_length":1,"hash_ids":[1,2]}"#;
         let rules = RowRules { excess: Excess::Clamp, ..RowRules::default() };
-        let row = Row::parse(line, &rules, &mut Vec::new()).unwrap();
+        let row = Row::parse(line, rules, &mut Vec::new()).unwrap();
         assert_eq!((row.input_tokens, row.clamped), (1024, true));
-        let error = Row::parse(line, &RowRules::default(), &mut Vec::new()).unwrap_err();
+        let error = Row::parse(line, RowRules::default(), &mut Vec::new()).unwrap_err();
         let expected = "input_length: 1025 is out of range (allowed: 1 to 1024, 2 hash ids of 512 tokens)";
         assert_eq!(error.to_string(), expected);
     }
@@ -276,8 +276,8 @@ mod tests {
         let rules = RowRules::default();
         let (mut quick, mut full) = (Vec::new(), Vec::new());
         [
-            Row::parse(line.as_bytes(), &rules, &mut quick).map(|row| (row, quick)),
-            Row::parse_fully(line.as_bytes(), &rules, &mut full).map(|row| (row, full)),
+            Row::parse(line.as_bytes(), rules, &mut quick).map(|row| (row, quick)),
+            Row::parse_fully(line.as_bytes(), rules, &mut full).map(|row| (row, full)),
         ]
     }
 
@@ -298,7 +298,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_parsed_or_refused(line in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _ = Row::parse(&line, &RowRules::default(), &mut Vec::new());
+            let _ = Row::parse(&line, RowRules::default(), &mut Vec::new());
         }
     }
 }

@@ -9,9 +9,9 @@ pub(crate) const ROOT: u64 = 0;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// Shared by a prefix group.
-    Shared = 0x5348_4152_4544,
+    Shared = 0x5348_4152,
     /// Of one request alone.
-    Unique = 0x554E_4951_5545,
+    Unique = 0x554E_4951,
 }
 
 /// Appends `blocks` chain hashes after `parent`; equal kinds, owners and parents give equal hashes.

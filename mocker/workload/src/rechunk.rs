@@ -126,14 +126,17 @@ mod tests {
         assert_eq!(hashes(&[1], 16, BlockSizes { trace: 16, engine: 16 }).len(), 1);
     }
 
-    fn prompt(trace: u32) -> impl Strategy<Value = (Vec<u64>, u32)> {
+    /// Hash ids and a length.
+    type Prompt = (Vec<u64>, u32);
+
+    fn prompt(trace: u32) -> impl Strategy<Value = Prompt> {
         prop::collection::vec(0u64..3, 1..8).prop_flat_map(move |ids| {
             let most = ids.len() as u32 * trace;
             (Just(ids), 1..=most)
         })
     }
 
-    fn pair() -> impl Strategy<Value = (BlockSizes, (Vec<u64>, u32), (Vec<u64>, u32))> {
+    fn pair() -> impl Strategy<Value = (BlockSizes, Prompt, Prompt)> {
         (1u32..13, 1u32..30)
             .prop_flat_map(|(trace, engine)| (Just(BlockSizes { trace, engine }), prompt(trace), prompt(trace)))
     }

@@ -69,8 +69,8 @@ pub struct Row<'a> {
 pub(crate) fn checked_length(field: &'static str, value: u64) -> Result<u32, RowError> {
     match u32::try_from(value) {
         Ok(length) if length > 0 => Ok(length),
-        Ok(_) => Err(RowError::range(field, value, "1 or more")),
-        Err(_) => Err(RowError::range(field, value, format!("1 to {}", u32::MAX))),
+        Ok(_) => Err(RowError::range(field, &&value, "1 or more")),
+        Err(_) => Err(RowError::range(field, &&value, format!("1 to {}", u32::MAX))),
     }
 }
 
@@ -80,5 +80,5 @@ pub(crate) fn check_total(field: &'static str, input_tokens: u32, output_tokens:
         return Ok(());
     }
     let allowed = format!("up to {MAX_REQUEST_TOKENS} tokens with the {input_tokens} of the prompt");
-    Err(RowError::range(field, output_tokens, allowed))
+    Err(RowError::range(field, &&output_tokens, allowed))
 }

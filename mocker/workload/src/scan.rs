@@ -87,7 +87,7 @@ impl Scan<'_> {
             return Ok(true);
         }
         if let Some(delay) = row.delay.filter(|&delay| delay > Nanos::ZERO) {
-            return Err(RowError::range("delay", delay.as_ms(), "0 on the first turn of a session"));
+            return Err(RowError::range("delay", &&delay.as_ms(), "0 on the first turn of a session"));
         }
         if self.arrivals == Arrivals::InOrder {
             return Ok(true);

@@ -5,6 +5,7 @@
 //! bounded by the index and what is in flight.
 
 use std::borrow::Cow;
+use std::io;
 use std::path::Path;
 
 use dynosim_engine::Nanos;
@@ -49,7 +50,7 @@ impl Default for TraceOptions {
 
 /// Fails unless `size` can be a block size.
 pub(crate) fn check_block_size(name: &'static str, size: u32) -> Result<(), OptionError> {
-    OptionError::unless((1..=MAX_REQUEST_TOKENS).contains(&u64::from(size)), name, size, "1 to 2147483648")
+    OptionError::unless((1..=MAX_REQUEST_TOKENS).contains(&u64::from(size)), name, &size, "1 to 2147483648")
 }
 
 impl TraceOptions {
@@ -59,7 +60,7 @@ impl TraceOptions {
         check_block_size("block_size", self.engine_block_size)?;
         let ratio = self.arrival_speedup_ratio;
         let allowed = "finite and above 0";
-        Ok(OptionError::unless(ratio.is_finite() && ratio > 0.0, "arrival_speedup_ratio", ratio, allowed)?)
+        Ok(OptionError::unless(ratio.is_finite() && ratio > 0.0, "arrival_speedup_ratio", &ratio, allowed)?)
     }
 }
 
@@ -177,8 +178,12 @@ impl Trace {
         let place = seek.index.place(row);
         let length = (place.end - place.start).min(MAX_LINE_BYTES as u64 + 1) as usize;
         seek.buffer.resize(length, 0);
-        let read = self.source.read_at(place.start, &mut seek.buffer);
-        read.map_err(|source| WorkloadError::Io { file: self.file.clone(), source })?;
+        if let Err(source) = self.source.read_at(place.start, &mut seek.buffer) {
+            return Err(match source.kind() {
+                io::ErrorKind::UnexpectedEof => self.changed(u64::from(row)),
+                _ => WorkloadError::Io { file: self.file.clone(), source },
+            });
+        }
         let end = memchr::memchr(b'\n', &seek.buffer).unwrap_or(length);
         let Ok(parsed) = self.decoder.decode(&seek.buffer[..end]) else { return Err(self.changed(u64::from(row))) };
         let found = Turn { session, turn, ..self.decoder.turn(&parsed, row) };

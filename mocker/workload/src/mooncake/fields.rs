@@ -96,7 +96,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Checks what concerns several fields.
-    pub(super) fn into_row(self, rules: &RowRules, hash_ids: &[u64]) -> Result<Row<'a>, RowError> {
+    pub(super) fn into_row(self, rules: RowRules, hash_ids: &[u64]) -> Result<Row<'a>, RowError> {
         let name = |field: Field, main: &'static str| self.given[field as usize].unwrap_or(main);
         let Some(output_tokens) = self.output else {
             return Err(RowError::Missing { field: "output_length", allowed: "1 or more" });
@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
         }
         if self.given[Field::OutputIds as usize].is_some() && self.output_ids != output_tokens as usize {
             let value = format!("{} ids", self.output_ids);
-            return Err(RowError::range("output_token_ids", value, format!("{output_tokens}, the output length")));
+            return Err(RowError::range("output_token_ids", &value, format!("{output_tokens}, the output length")));
         }
         let (input_tokens, clamped) = prompt(self.input, name(Field::Input, "input_length"), rules, hash_ids)?;
         check_total(name(Field::Output, "output_length"), input_tokens, output_tokens)?;
@@ -115,15 +115,10 @@ impl<'a> Fields<'a> {
 }
 
 /// The prompt's length, and whether it had to be cut to what the hash ids cover.
-fn prompt(
-    input: Option<u32>,
-    field: &'static str,
-    rules: &RowRules,
-    hash_ids: &[u64],
-) -> Result<(u32, bool), RowError> {
+fn prompt(input: Option<u32>, field: &'static str, rules: RowRules, hash_ids: &[u64]) -> Result<(u32, bool), RowError> {
     let capacity = hash_ids.len() as u64 * u64::from(rules.trace_block_size);
     if capacity == 0 {
-        return Err(RowError::range("hash_ids", "an empty list", "one id or more"));
+        return Err(RowError::range("hash_ids", &"an empty list", "one id or more"));
     }
     match input {
         None => Ok((checked_length(field, capacity)?, false)),
@@ -131,7 +126,7 @@ fn prompt(
         Some(_) if rules.excess == Excess::Clamp => Ok((capacity as u32, true)),
         Some(length) => {
             let allowed = format!("1 to {capacity}, {} hash ids of {} tokens", hash_ids.len(), rules.trace_block_size);
-            Err(RowError::range(field, length, allowed))
+            Err(RowError::range(field, &length, allowed))
         }
     }
 }
@@ -142,7 +137,7 @@ fn time(field: &'static str, value: &Scalar<'_>) -> Result<Nanos, RowError> {
     match *value {
         Scalar::Unsigned(ms) if ms <= MAX_TIME_MS as u64 => Ok(Nanos(ms * 1_000_000)),
         Scalar::Float(ms) if (0.0..=MAX_TIME_MS).contains(&ms) => Ok(Nanos::from_ms(ms)),
-        Scalar::Unsigned(_) | Scalar::Negative(_) | Scalar::Float(_) => Err(RowError::range(field, value, allowed())),
+        Scalar::Unsigned(_) | Scalar::Negative(_) | Scalar::Float(_) => Err(RowError::range(field, &value, allowed())),
         _ => Err(RowError::WrongType { field, value: value.to_string(), allowed: "a number of ms, 0 or more" }),
     }
 }
@@ -150,7 +145,7 @@ fn time(field: &'static str, value: &Scalar<'_>) -> Result<Nanos, RowError> {
 fn length(field: &'static str, value: &Scalar<'_>) -> Result<u32, RowError> {
     match *value {
         Scalar::Unsigned(length) => checked_length(field, length),
-        Scalar::Negative(_) => Err(RowError::range(field, value, "1 or more")),
+        Scalar::Negative(_) => Err(RowError::range(field, &value, "1 or more")),
         _ => Err(RowError::WrongType { field, value: value.to_string(), allowed: "an integer, 1 or more" }),
     }
 }
@@ -161,7 +156,7 @@ fn signed(field: &'static str, value: &Scalar<'_>) -> Result<i32, RowError> {
         Scalar::Negative(number) => i32::try_from(number).ok(),
         _ => return Err(RowError::WrongType { field, value: value.to_string(), allowed: "an integer" }),
     };
-    found.ok_or_else(|| RowError::range(field, value, format!("{} to {}", i32::MIN, i32::MAX)))
+    found.ok_or_else(|| RowError::range(field, &value, format!("{} to {}", i32::MIN, i32::MAX)))
 }
 
 fn unsigned(field: &'static str, value: &Scalar<'_>) -> Result<u32, RowError> {
@@ -170,7 +165,7 @@ fn unsigned(field: &'static str, value: &Scalar<'_>) -> Result<u32, RowError> {
         Scalar::Negative(_) => None,
         _ => return Err(RowError::WrongType { field, value: value.to_string(), allowed: "an integer, 0 or more" }),
     };
-    found.ok_or_else(|| RowError::range(field, value, format!("0 to {}", u32::MAX)))
+    found.ok_or_else(|| RowError::range(field, &value, format!("0 to {}", u32::MAX)))
 }
 
 fn text<'a>(field: &'static str, value: Scalar<'a>) -> Result<Cow<'a, str>, RowError> {

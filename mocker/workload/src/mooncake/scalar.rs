@@ -103,7 +103,7 @@ impl<S> ListSeed<'_, S> {
     fn wrong<T, E: Error>(self, value: &Scalar<'_>) -> Result<T, E> {
         let Self { field, allowed, .. } = self;
         *self.fault = Some(match value {
-            Scalar::Unsigned(_) | Scalar::Negative(_) => RowError::range(field, value, allowed),
+            Scalar::Unsigned(_) | Scalar::Negative(_) => RowError::range(field, &value, allowed),
             _ => RowError::WrongType { field, value: value.to_string(), allowed },
         });
         Err(E::custom(""))
