@@ -1,3 +1,12 @@
 //! The dynosim command line.
 
-fn main() {}
+mod cli;
+mod commands;
+mod failure;
+mod printer;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os())
+}

@@ -168,10 +168,8 @@ impl Engine {
             SchedulerConfig::Vllm(config) => Rank::Vllm(Box::new(vllm::Scheduler::new(config.clone()))),
             SchedulerConfig::Sglang(config) => Rank::Sglang(Box::new(sglang::Scheduler::new(config.clone()))),
         };
-        let pass = || Pass {
-            events: KvEvents { enabled: config.emit_kv_events, ..KvEvents::default() },
-            ..Pass::default()
-        };
+        let pass =
+            || Pass { events: KvEvents { enabled: config.emit_kv_events, ..KvEvents::default() }, ..Pass::default() };
         let asynchronous = match &config.scheduler {
             SchedulerConfig::Vllm(config) => config.async_scheduling,
             SchedulerConfig::Sglang(_) => false,

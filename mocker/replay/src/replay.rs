@@ -30,10 +30,9 @@ pub enum Admission {
 /// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct ReplayConfig {
-    /// Engine of every worker, in the aggregated role.
-    pub engine: EngineConfig,
-    /// Workers, at least 1; requests go round robin over them in the order of their arrival.
-    pub workers: u32,
+    /// The workers' engines, at least one, in the aggregated role; requests go round robin over them in the order of
+    /// their arrival.
+    pub engines: Vec<EngineConfig>,
     /// GPUs of one worker, for the report.
     pub gpus_per_worker: u32,
     /// When requests are sent.
@@ -116,17 +115,19 @@ pub struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     /// Prepares a run of `workload` from its start.
-    pub fn new(config: ReplayConfig, workload: &'a mut dyn Workload) -> Self {
-        let worker = || Worker {
-            engine: Engine::new(config.engine.clone()),
-            slots: vec![Vec::new(); config.engine.dp_size as usize],
+    pub fn new(mut config: ReplayConfig, workload: &'a mut dyn Workload) -> Self {
+        let worker = |engine: EngineConfig| Worker {
+            slots: vec![Vec::new(); engine.dp_size as usize],
+            engine: Engine::new(engine),
             version: 0,
             ready: config.startup == Nanos::ZERO,
             dirty: false,
         };
         let mut events = Events::default();
+        let engines = std::mem::take(&mut config.engines);
+        let workers: Vec<_> = engines.into_iter().map(worker).collect();
         if config.startup > Nanos::ZERO {
-            (0..config.workers).for_each(|worker| events.push(config.startup, Event::WorkerReady { worker }));
+            (0..workers.len() as u32).for_each(|worker| events.push(config.startup, Event::WorkerReady { worker }));
         }
         let collector = Collector {
             sla: config.sla,
@@ -135,7 +136,7 @@ impl<'a> Replay<'a> {
             ..Collector::default()
         };
         Self {
-            workers: (0..config.workers).map(|_| worker()).collect(),
+            workers,
             config,
             workload,
             to_start: Vec::new(),
@@ -220,6 +221,7 @@ impl<'a> Replay<'a> {
     /// Sends a request to the next worker.
     fn dispatch(&mut self, turn: Turn, known: Vec<u64>) -> Result<(), ReplayError> {
         let index = self.next_worker;
+        self.next_worker = (index + 1) % self.workers.len() as u32;
         let live = Live { turn, arrival: self.now, worker: index, ..Live::default() };
         self.collector.requests += 1;
         self.collector.digest.add(self.now, Happened::Arrived, turn.row);
@@ -232,7 +234,6 @@ impl<'a> Replay<'a> {
             self.collector.record(&live, session, TerminalStatus::Rejected, Some(rejection.to_string()));
             return self.continue_session(&turn);
         }
-        self.next_worker = (index + 1) % self.config.workers;
         let request = Request {
             prompt_tokens: turn.input_tokens,
             max_output_tokens: turn.output_tokens,
@@ -326,14 +327,13 @@ impl<'a> Replay<'a> {
         if let Some(records) = &mut records {
             sort(records);
         }
-        let report = Report::new(&self.config, self.collector);
+        let report = Report::new(&self.config, self.workers.len(), self.collector);
         Ok(Outcome { report, records, digest })
     }
 
     /// The run was ended early: rows for what was still in flight.
     fn cancel_rest(&mut self) {
-        let flights: Vec<_> =
-            self.workers.iter().flat_map(|worker| worker.slots.iter().flatten().copied()).collect();
+        let flights: Vec<_> = self.workers.iter().flat_map(|worker| worker.slots.iter().flatten().copied()).collect();
         for id in flights {
             if let Some(live) = self.lives.take(id) {
                 let workload = &self.workload;

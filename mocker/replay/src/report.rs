@@ -35,7 +35,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(config: &ReplayConfig, mut collector: Collector) -> Self {
+    pub(crate) fn new(config: &ReplayConfig, workers: usize, mut collector: Collector) -> Self {
         let latencies = Latencies {
             ttft: collector.ttft.summary_ms(),
             ttst: collector.ttst.summary_ms(),
@@ -61,7 +61,7 @@ impl Report {
         };
         report.add_distributions();
         report.add_totals(&collector);
-        report.add_provision(config, &collector);
+        report.add_provision(config, workers, &collector);
         report
     }
 
@@ -157,8 +157,8 @@ impl Report {
         self.put("first_admission_prefix_cache_reused_ratio", self.first_reused_ratio);
     }
 
-    fn add_provision(&mut self, config: &ReplayConfig, collector: &Collector) {
-        let worker_seconds = f64::from(config.workers) * collector.last_token.as_secs();
+    fn add_provision(&mut self, config: &ReplayConfig, workers: usize, collector: &Collector) {
+        let worker_seconds = workers as f64 * collector.last_token.as_secs();
         self.put("prefill_worker_seconds", 0.0);
         self.put("decode_worker_seconds", worker_seconds);
         self.put("prefill_gpus_per_worker", 0);

@@ -9,19 +9,19 @@ const BUCKET_BITS: u32 = 16;
 
 /// A distribution, in the unit of its samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// Number of samples.
-    pub count: u64,
+    pub(crate) count: u64,
     /// Arithmetic mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Smallest sample.
-    pub min: f64,
+    pub(crate) min: f64,
     /// Largest sample.
-    pub max: f64,
+    pub(crate) max: f64,
     /// The sample at rank `round((n - 1) · p / 100)`, for p = 50, 75, 90, 95, 99.
-    pub percentiles: [f64; PERCENTILES.len()],
+    pub(crate) percentiles: [f64; PERCENTILES.len()],
     /// Population standard deviation.
-    pub std: f64,
+    pub(crate) std: f64,
 }
 
 /// The percentiles of a [`Summary`].

@@ -238,10 +238,8 @@ fn sglang_config() -> impl Strategy<Value = sglang::Config> {
 
 /// Any engine of one rank that decides all by itself, and visits that fit its blocks.
 pub(crate) fn engine_and_visits(aborts: bool) -> impl Strategy<Value = (EngineConfig, Vec<Visit>)> {
-    let scheduler = prop_oneof![
-        vllm_config().prop_map(SchedulerConfig::Vllm),
-        sglang_config().prop_map(SchedulerConfig::Sglang)
-    ];
+    let scheduler =
+        prop_oneof![vllm_config().prop_map(SchedulerConfig::Vllm), sglang_config().prop_map(SchedulerConfig::Sglang)];
     scheduler.prop_flat_map(move |scheduler| {
         let (block_size, tokens) = match &scheduler {
             SchedulerConfig::Vllm(config) => (config.block_size, u64::from(config.num_gpu_blocks * config.block_size)),

@@ -1,0 +1,53 @@
+//! Arguments of all commands.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::commands::{replay, trace};
+use crate::failure::{EXIT_INPUT, Failure};
+use crate::printer;
+
+/// Simulates LLM serving graphs without GPUs
+#[derive(Debug, Parser)]
+#[command(name = "dynosim", version, max_term_width = 120, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 2 input that cannot be used, 3 SLA missed (--fail-on-sla), 4 input or \
+                          output failed, 101 a bug";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Replay(Box<replay::Flags>),
+    #[command(subcommand)]
+    Trace(trace::Command),
+}
+
+/// Runs the command that the arguments name.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let parsed = Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors.
+            let code = if error.use_stderr() { EXIT_INPUT } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let outcome = match cli.command {
+        Command::Replay(flags) => replay::run(&flags),
+        Command::Trace(command) => trace::run(&command),
+    };
+    outcome.map_or_else(
+        |failure: Failure| {
+            printer::error(&failure);
+            ExitCode::from(failure.code)
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}

@@ -1,0 +1,4 @@
+//! One file per command.
+
+pub(crate) mod replay;
+pub(crate) mod trace;

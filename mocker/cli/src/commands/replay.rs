@@ -1,0 +1,55 @@
+//! `dynosim replay`: one workload on one simulated configuration.
+
+mod flags;
+mod later;
+mod output;
+mod setup;
+
+pub(crate) use flags::Flags;
+
+use dynosim_replay::{Outcome, Replay, Table};
+
+use crate::failure::Failure;
+use crate::printer::{Printer, Verbosity, now};
+
+pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
+    let start = now();
+    let printer = Printer(if flags.quiet { Verbosity::Quiet } else { Verbosity::Normal });
+    later::refuse(flags)?;
+    let outcome = simulate(flags, printer)?;
+    if flags.check_determinism {
+        check_determinism(flags, &outcome)?;
+        printer.note(format_args!("two runs agree, digest {:016x}", outcome.digest));
+    }
+    let wall_time_ms = now().duration_since(start).as_secs_f64() * 1e3;
+    let saved = output::write(flags, &outcome, wall_time_ms)?;
+    printer.result(Table { report: &outcome.report, wall_time_ms })?;
+    printer.result(format_args!("Saved full report to: {}\n", saved.display()))?;
+    check_sla(flags, &outcome)
+}
+
+fn simulate(flags: &Flags, printer: Printer) -> Result<Outcome, Failure> {
+    let mut setup = setup::Setup::new(flags, printer)?;
+    let mut progress = printer.progress(setup.workload.total_requests());
+    let outcome = Replay::new(setup.config, &mut *setup.workload).run(&mut |done| progress.update(done));
+    progress.finish();
+    Ok(outcome?)
+}
+
+fn check_determinism(flags: &Flags, outcome: &Outcome) -> Result<(), Failure> {
+    let again = simulate(flags, Printer(Verbosity::Quiet))?;
+    let same = again.digest == outcome.digest && again.report.to_json(0.0) == outcome.report.to_json(0.0);
+    if same {
+        return Ok(());
+    }
+    let (first, second) = (outcome.digest, again.digest);
+    Err(Failure::bug(format_args!("two runs differ: digests {first:016x} and {second:016x}; this is a bug")))
+}
+
+fn check_sla(flags: &Flags, outcome: &Outcome) -> Result<(), Failure> {
+    let (Some(wanted), Some(share)) = (flags.fail_on_sla, outcome.report.good_share()) else { return Ok(()) };
+    if share >= wanted {
+        return Ok(());
+    }
+    Err(Failure::sla(format_args!("{:.4} of the requests keep the SLA, --fail-on-sla asks for {wanted}", share)))
+}

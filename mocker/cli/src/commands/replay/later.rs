@@ -1,0 +1,72 @@
+//! Published flags whose part of the simulator is not there yet: refused in a sentence, never ignored.
+
+use super::flags::{AicFlags, Flags, ReplayMode, RouterMode};
+use crate::failure::Failure;
+
+const KV_ROUTER: &str = "comes with the KV router; this version routes round_robin";
+const DISAGGREGATED: &str = "comes with disaggregated replay; this version replays aggregated workers";
+const PLANNER: &str = "comes with the planner in the loop";
+const AIC: &str = "comes with the AIC performance model";
+const AGENTIC: &str = "belongs to --trace-format applied_compute_agentic, which comes later";
+
+pub(crate) fn refuse(flags: &Flags) -> Result<(), Failure> {
+    let mut given = vec![
+        (flags.replay_mode == ReplayMode::Online, "--replay-mode online", "comes later; this version replays offline"),
+        (flags.router_mode == RouterMode::KvRouter, "--router-mode kv_router", KV_ROUTER),
+        (flags.router_config.is_some(), "--router-config", KV_ROUTER),
+        (flags.router_policy_config.is_some(), "--router-policy-config", KV_ROUTER),
+        (flags.prefill_engine_args.is_some(), "--prefill-engine-args", DISAGGREGATED),
+        (flags.decode_engine_args.is_some(), "--decode-engine-args", DISAGGREGATED),
+        (flags.num_prefill_workers.is_some(), "--num-prefill-workers", DISAGGREGATED),
+        (flags.num_decode_workers.is_some(), "--num-decode-workers", DISAGGREGATED),
+        (flags.planner_config.is_some(), "--planner-config", PLANNER),
+        (flags.benchmark_granularity.is_some(), "--benchmark-granularity", PLANNER),
+        (flags.trace_shared_prefix_ratio.is_some(), "--trace-shared-prefix-ratio", AGENTIC),
+        (flags.trace_num_prefix_groups.is_some(), "--trace-num-prefix-groups", AGENTIC),
+    ];
+    given.extend(aic(&flags.aic));
+    match given.into_iter().find(|(given, ..)| *given) {
+        Some((_, flag, why)) => Err(Failure::input(format_args!("{flag}: {why}"))),
+        None => Ok(()),
+    }
+}
+
+fn aic(flags: &AicFlags) -> [(bool, &'static str, &'static str); 16] {
+    let AicFlags {
+        model_name,
+        aic_backend,
+        aic_system,
+        aic_backend_version,
+        aic_model_path,
+        aic_tp_size,
+        aic_moe_tp_size,
+        aic_moe_ep_size,
+        aic_attention_dp_size,
+        aic_gemm_dtype,
+        aic_moe_dtype,
+        aic_fmha_dtype,
+        aic_kv_cache_dtype,
+        aic_comm_dtype,
+        aic_nextn,
+        aic_nextn_accept_rates,
+    } = flags;
+    [
+        (model_name, "--model-name"),
+        (aic_backend, "--aic-backend"),
+        (aic_system, "--aic-system"),
+        (aic_backend_version, "--aic-backend-version"),
+        (aic_model_path, "--aic-model-path"),
+        (aic_tp_size, "--aic-tp-size"),
+        (aic_moe_tp_size, "--aic-moe-tp-size"),
+        (aic_moe_ep_size, "--aic-moe-ep-size"),
+        (aic_attention_dp_size, "--aic-attention-dp-size"),
+        (aic_gemm_dtype, "--aic-gemm-dtype"),
+        (aic_moe_dtype, "--aic-moe-dtype"),
+        (aic_fmha_dtype, "--aic-fmha-dtype"),
+        (aic_kv_cache_dtype, "--aic-kv-cache-dtype"),
+        (aic_comm_dtype, "--aic-comm-dtype"),
+        (aic_nextn, "--aic-nextn"),
+        (aic_nextn_accept_rates, "--aic-nextn-accept-rates"),
+    ]
+    .map(|(value, flag)| (value.is_some(), flag, AIC))
+}
