@@ -130,10 +130,8 @@ impl Engine {
             SchedulerConfig::Vllm(config) => Rank::Vllm(Box::new(vllm::Scheduler::new(config.clone()))),
             SchedulerConfig::Sglang(config) => Rank::Sglang(Box::new(sglang::Scheduler::new(config.clone()))),
         };
-        let pass = || Pass {
-            events: KvEvents { enabled: config.emit_kv_events, ..KvEvents::default() },
-            ..Pass::default()
-        };
+        let pass =
+            || Pass { events: KvEvents { enabled: config.emit_kv_events, ..KvEvents::default() }, ..Pass::default() };
         Self {
             ranks: (0..config.dp_size).map(|_| rank()).collect(),
             step: Step { ranks: (0..config.dp_size).map(|_| pass()).collect(), ..Step::default() },

@@ -2,9 +2,10 @@
 
 use super::input::Input;
 use super::read::Draft;
-use super::{ArgsError, EngineType, SglangPolicy, TimingSettings, defaults, objects};
+use super::{ArgsError, EngineType, TimingSettings, defaults, objects};
 use crate::kv::Eviction;
 use crate::request::Role;
+use crate::sglang::QueuePolicy;
 use crate::transfer::TransferMode;
 use crate::vllm::{Policy, Preemption};
 use serde_json::Value;
@@ -101,11 +102,11 @@ const MODES: &[(&str, TransferMode)] =
     &[("full_prompt", TransferMode::FullPrompt), ("destination_missing", TransferMode::DestinationMissing)];
 const PREEMPTIONS: &[(&str, Preemption)] = &[("lifo", Preemption::Lifo), ("fifo", Preemption::Fifo)];
 const POLICIES: &[(&str, Policy)] = &[("fcfs", Policy::Fcfs), ("priority", Policy::Priority)];
-const SGLANG_POLICIES: &[(&str, SglangPolicy)] = &[
-    ("fifo", SglangPolicy::Fifo),
-    ("fcfs", SglangPolicy::Fifo),
-    ("lpm", SglangPolicy::Lpm),
-    ("dfs-weight", SglangPolicy::DfsWeight),
+const SGLANG_POLICIES: &[(&str, QueuePolicy)] = &[
+    ("fifo", QueuePolicy::Fcfs),
+    ("fcfs", QueuePolicy::Fcfs),
+    ("lpm", QueuePolicy::Lpm),
+    ("dfs-weight", QueuePolicy::DfsWeight),
 ];
 
 /// At the top of the flat form and in `engine` of the nested one.

@@ -102,10 +102,10 @@ fn roles_may_be_given_in_the_old_way() {
 #[test]
 fn policies_have_their_published_spellings() {
     for (name, policy) in [
-        ("fifo", SglangPolicy::Fifo),
-        ("fcfs", SglangPolicy::Fifo),
-        ("lpm", SglangPolicy::Lpm),
-        ("dfs-weight", SglangPolicy::DfsWeight),
+        ("fifo", QueuePolicy::Fcfs),
+        ("fcfs", QueuePolicy::Fcfs),
+        ("lpm", QueuePolicy::Lpm),
+        ("dfs-weight", QueuePolicy::DfsWeight),
     ] {
         let text = format!(r#"{{"engine_type": "sglang", "sglang": {{"schedule_policy": "{name}"}}}}"#);
         assert_eq!(parse(&text).sglang.schedule_policy, policy);

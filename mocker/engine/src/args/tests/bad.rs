@@ -90,6 +90,7 @@ const BAD: &[(&str, &str)] = &[
     (r#"{"engine_type": "trtllm", "preemption_mode": "lifo"}"#, "`preemption_mode` has no effect with engine type trtllm; leave it out"),
     (r#"{"engine_type": "sglang", "eviction_policy": "lru"}"#, "`eviction_policy` has no effect with engine type sglang; leave it out"),
     (r#"{"engine_type": "sglang", "max_num_batched_tokens": 8192}"#, "`max_num_batched_tokens` has no effect with engine type sglang; leave it out"),
+    (r#"{"engine_type": "sglang", "aic_nextn": 2}"#, "`aic_nextn` has no effect with engine type sglang; leave it out"),
     (r#"{"engine_type": "sglang", "scheduling_policy": "priority"}"#, "`scheduling_policy` has no effect with engine type sglang; leave it out"),
     (r#"{"engine_type": "trtllm", "async_scheduling": true}"#, "`async_scheduling` has no effect with engine type trtllm; leave it out"),
     // Published, not yet here.
