@@ -36,6 +36,7 @@ pub(super) enum Off {
     False,
     Zero,
     EmptyList,
+    Auto,
 }
 
 impl Off {
@@ -46,6 +47,7 @@ impl Off {
                 Self::False => *value == Value::Bool(false),
                 Self::Zero => value.as_f64() == Some(0.0),
                 Self::EmptyList => value.as_array().is_some_and(Vec::is_empty),
+                Self::Auto => value.as_str() == Some("auto"),
             }
     }
 
@@ -55,6 +57,7 @@ impl Off {
             Self::False => "null or false",
             Self::Zero => "null or 0",
             Self::EmptyList => "null or []",
+            Self::Auto => "null or \"auto\"",
         }
     }
 }
@@ -246,11 +249,11 @@ pub(super) const FLAT: &[Field] = &[
     later("aic_moe_tp_size", Off::Null, DATABASE),
     later("aic_moe_ep_size", Off::Null, DATABASE),
     later("aic_attention_dp_size", Off::Null, DATABASE),
-    later("aic_gemm_dtype", Off::Null, DATABASE),
-    later("aic_moe_dtype", Off::Null, DATABASE),
-    later("aic_fmha_dtype", Off::Null, DATABASE),
-    later("aic_kv_cache_dtype", Off::Null, DATABASE),
-    later("aic_comm_dtype", Off::Null, DATABASE),
+    later("aic_gemm_dtype", Off::Auto, DATABASE),
+    later("aic_moe_dtype", Off::Auto, DATABASE),
+    later("aic_fmha_dtype", Off::Auto, DATABASE),
+    later("aic_kv_cache_dtype", Off::Auto, DATABASE),
+    later("aic_comm_dtype", Off::Auto, DATABASE),
 ];
 
 /// Only in `engine` of the nested form.

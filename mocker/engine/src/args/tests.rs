@@ -89,7 +89,7 @@ fn given_arguments_are_remembered_by_their_flat_names() {
     let expected = ["block_size", "bootstrap_port", "engine_type", "max_num_seqs", "sglang", "sglang.schedule_policy"];
     assert_eq!(given, expected);
     assert!(args.was_given("bootstrap_port") && !args.was_given("max_model_len"));
-    assert!(parse(r#"{"has_perf_model": true, "num_g2_blocks": 0, "enable_g4_storage": false}"#).given.is_empty());
+    assert!(parse(r#"{"has_perf_model": true, "num_g2_blocks": 0, "aic_comm_dtype": "auto"}"#).given.is_empty());
 }
 
 #[test]
