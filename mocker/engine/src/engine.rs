@@ -95,6 +95,13 @@ enum Activity {
     Run,
 }
 
+/// Async scheduling: a rank's next pass.
+#[derive(Clone, Debug)]
+struct Ahead {
+    decided: bool,
+    pass: Pass,
+}
+
 #[derive(Clone, Debug)]
 enum Rank {
     Vllm(Box<vllm::Scheduler>),
@@ -110,6 +117,35 @@ macro_rules! each {
     };
 }
 
+impl Rank {
+    fn schedule_and_complete(&mut self, pass: &mut Pass) {
+        each!(self, rank => rank.schedule(pass));
+        each!(self, rank => rank.complete(pass));
+    }
+
+    /// Takes up the pass that was decided ahead and decides the one after it. The output of a pass that computes
+    /// something is processed when it ends, of an empty one at once.
+    fn schedule_ahead(&mut self, pass: &mut Pass, ahead: &mut Ahead) {
+        if ahead.decided {
+            std::mem::swap(pass, &mut ahead.pass);
+        }
+        if ahead.decided && pass.is_idle() {
+            each!(self, rank => rank.complete(pass));
+            ahead.decided = false;
+        }
+        if !ahead.decided {
+            each!(self, rank => rank.schedule(pass));
+        }
+        ahead.decided = !pass.is_idle();
+        if ahead.decided {
+            ahead.pass.clear();
+            each!(self, rank => rank.schedule(&mut ahead.pass));
+        } else {
+            each!(self, rank => rank.complete(pass));
+        }
+    }
+}
+
 /// A simulated engine.
 #[derive(Clone, Debug)]
 pub struct Engine {
@@ -119,6 +155,8 @@ pub struct Engine {
     role: Role,
     step: Step,
     activity: Activity,
+    /// Async scheduling: the passes that were decided before the output of the one in progress is known, per rank.
+    ahead: Option<Vec<Ahead>>,
     /// Rank of the next request that comes without one.
     next_rank: u32,
 }
@@ -130,10 +168,18 @@ impl Engine {
             SchedulerConfig::Vllm(config) => Rank::Vllm(Box::new(vllm::Scheduler::new(config.clone()))),
             SchedulerConfig::Sglang(config) => Rank::Sglang(Box::new(sglang::Scheduler::new(config.clone()))),
         };
-        let pass =
-            || Pass { events: KvEvents { enabled: config.emit_kv_events, ..KvEvents::default() }, ..Pass::default() };
+        let pass = || Pass {
+            events: KvEvents { enabled: config.emit_kv_events, ..KvEvents::default() },
+            ..Pass::default()
+        };
+        let asynchronous = match &config.scheduler {
+            SchedulerConfig::Vllm(config) => config.async_scheduling,
+            SchedulerConfig::Sglang(_) => false,
+        };
+        let ahead = || Ahead { decided: false, pass: pass() };
         Self {
             ranks: (0..config.dp_size).map(|_| rank()).collect(),
+            ahead: asynchronous.then(|| (0..config.dp_size).map(|_| ahead()).collect()),
             step: Step { ranks: (0..config.dp_size).map(|_| pass()).collect(), ..Step::default() },
             timing: config.timing,
             kv_capacity_tokens: config.kv_capacity_tokens,
@@ -210,13 +256,15 @@ impl Engine {
         }
         self.step.clear(now);
         let mut duration = None;
-        for (rank, pass) in self.ranks.iter_mut().zip(&mut self.step.ranks) {
-            each!(rank, rank => rank.schedule(pass));
+        for (index, (rank, pass)) in self.ranks.iter_mut().zip(&mut self.step.ranks).enumerate() {
+            match &mut self.ahead {
+                Some(ahead) => rank.schedule_ahead(pass, &mut ahead[index]),
+                None => rank.schedule_and_complete(pass),
+            }
             if !pass.is_idle() {
                 let own = self.timing.pass(self.role, pass.prefill, pass.decode, self.kv_capacity_tokens);
                 duration = duration.max(Some(own));
             }
-            each!(rank, rank => rank.complete(pass));
         }
         let reserved = self.step.ranks.iter().any(|pass| !pass.reserved.is_empty());
         match duration {
@@ -237,6 +285,11 @@ impl Engine {
     pub fn finish(&mut self) -> &Step {
         self.advance();
         self.activity = Activity::Idle;
+        if self.ahead.is_some() {
+            for (rank, pass) in self.ranks.iter_mut().zip(&mut self.step.ranks).filter(|(_, pass)| !pass.is_idle()) {
+                each!(rank, rank => rank.complete(pass));
+            }
+        }
         &self.step
     }
 
