@@ -332,7 +332,8 @@ impl<'a> Replay<'a> {
 
     /// The run was ended early: rows for what was still in flight.
     fn cancel_rest(&mut self) {
-        let flights: Vec<_> = self.workers.iter().flat_map(|worker| worker.slots.iter().flatten().copied()).collect();
+        let flights: Vec<_> =
+            self.workers.iter().flat_map(|worker| worker.slots.iter().flatten().copied()).collect();
         for id in flights {
             if let Some(live) = self.lives.take(id) {
                 let workload = &self.workload;
