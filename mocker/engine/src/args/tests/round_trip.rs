@@ -63,6 +63,15 @@ fn engine() -> impl Strategy<Value = Vec<Option<(&'static str, Value)>>> {
     prop_oneof![vllm.boxed(), sglang.boxed(), trtllm.boxed()]
 }
 
+#[test]
+fn numbers_with_many_digits_are_rounded_to_the_nearest() {
+    // Found by fuzzing: read one unit in the last place off, unless serde_json parses exactly.
+    let text = r#"{"watermark": 0.011666666666666666666666666666666666666666666666666666666666666666}"#;
+    let args = EngineArgs::from_json(text).unwrap();
+    assert_eq!(args.watermark.to_bits(), (7.0f64 / 600.0).to_bits());
+    assert_eq!(EngineArgs::from_json(&args.to_json()).unwrap().watermark.to_bits(), args.watermark.to_bits());
+}
+
 proptest! {
     #[test]
     fn rendered_settings_read_back(common in common(), engine in engine()) {
