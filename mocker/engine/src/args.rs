@@ -30,6 +30,7 @@ use crate::kv::Eviction;
 use crate::mtp::Mtp;
 use crate::reasoning::Reasoning;
 use crate::request::Role;
+use crate::sglang::QueuePolicy;
 use crate::timing::profile::ReadFile;
 use crate::timing::{Fixed, ProfileError, Timing, TimingModel, load};
 use crate::transfer::{KvTransfer, TransferMode};
@@ -60,34 +61,11 @@ impl EngineType {
     }
 }
 
-/// Order of `SGLang`'s waiting queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SglangPolicy {
-    /// First in, first out (`fifo`, also spelled `fcfs`).
-    #[default]
-    Fifo,
-    /// Longest cached prefix first (`lpm`).
-    Lpm,
-    /// Depth first through the prefix tree, heaviest branch first (`dfs-weight`); not in the published mocker.
-    DfsWeight,
-}
-
-impl SglangPolicy {
-    /// As arguments and reports spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fifo => "fifo",
-            Self::Lpm => "lpm",
-            Self::DfsWeight => "dfs-weight",
-        }
-    }
-}
-
 /// The `sglang` object; its `page_size` is [`EngineArgs::block_size`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SglangArgs {
     /// Order of the waiting queue.
-    pub schedule_policy: SglangPolicy,
+    pub schedule_policy: QueuePolicy,
     /// Prompt tokens per pass, at least 1.
     pub max_prefill_tokens: u32,
     /// Prompt tokens of one request per pass, a multiple of the page size.
@@ -101,7 +79,7 @@ pub struct SglangArgs {
 impl Default for SglangArgs {
     fn default() -> Self {
         Self {
-            schedule_policy: SglangPolicy::default(),
+            schedule_policy: QueuePolicy::default(),
             max_prefill_tokens: defaults::SGLANG_MAX_PREFILL_TOKENS,
             chunked_prefill_size: defaults::SGLANG_CHUNKED_PREFILL_SIZE,
             clip_max_new_tokens: defaults::SGLANG_CLIP_MAX_NEW_TOKENS,

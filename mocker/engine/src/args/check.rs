@@ -157,6 +157,7 @@ const EFFECTS: &[Effect] = &[
         is_default: |a, d| a.prefill_schedule_interval == d.prefill_schedule_interval,
     },
     Effect { flat: "async_scheduling", need: VLLM, is_default: |a, d| a.async_scheduling == d.async_scheduling },
+    Effect { flat: "aic_nextn", need: NOT_SGLANG, is_default: |_, _| false },
     Effect { flat: "aic_nextn_accept_rates", need: Need::Mtp, is_default: |_, _| false },
     Effect { flat: "aic_mtp_seed", need: Need::Mtp, is_default: |a, d| a.mtp_seed == d.mtp_seed },
     Effect { flat: "zmq_replay_port", need: Need::ZmqEvents, is_default: |_, _| false },

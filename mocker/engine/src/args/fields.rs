@@ -2,9 +2,10 @@
 
 use super::input::Input;
 use super::read::Draft;
-use super::{ArgsError, EngineType, SglangPolicy, TimingSettings, defaults, objects};
+use super::{ArgsError, EngineType, TimingSettings, defaults, objects};
 use crate::kv::Eviction;
 use crate::request::Role;
+use crate::sglang::QueuePolicy;
 use crate::transfer::TransferMode;
 use crate::vllm::{Policy, Preemption};
 use serde_json::Value;
@@ -35,6 +36,7 @@ pub(super) enum Off {
     False,
     Zero,
     EmptyList,
+    Auto,
 }
 
 impl Off {
@@ -45,6 +47,7 @@ impl Off {
                 Self::False => *value == Value::Bool(false),
                 Self::Zero => value.as_f64() == Some(0.0),
                 Self::EmptyList => value.as_array().is_some_and(Vec::is_empty),
+                Self::Auto => value.as_str() == Some("auto"),
             }
     }
 
@@ -54,6 +57,7 @@ impl Off {
             Self::False => "null or false",
             Self::Zero => "null or 0",
             Self::EmptyList => "null or []",
+            Self::Auto => "null or \"auto\"",
         }
     }
 }
@@ -101,11 +105,11 @@ const MODES: &[(&str, TransferMode)] =
     &[("full_prompt", TransferMode::FullPrompt), ("destination_missing", TransferMode::DestinationMissing)];
 const PREEMPTIONS: &[(&str, Preemption)] = &[("lifo", Preemption::Lifo), ("fifo", Preemption::Fifo)];
 const POLICIES: &[(&str, Policy)] = &[("fcfs", Policy::Fcfs), ("priority", Policy::Priority)];
-const SGLANG_POLICIES: &[(&str, SglangPolicy)] = &[
-    ("fifo", SglangPolicy::Fifo),
-    ("fcfs", SglangPolicy::Fifo),
-    ("lpm", SglangPolicy::Lpm),
-    ("dfs-weight", SglangPolicy::DfsWeight),
+const SGLANG_POLICIES: &[(&str, QueuePolicy)] = &[
+    ("fifo", QueuePolicy::Fcfs),
+    ("fcfs", QueuePolicy::Fcfs),
+    ("lpm", QueuePolicy::Lpm),
+    ("dfs-weight", QueuePolicy::DfsWeight),
 ];
 
 /// At the top of the flat form and in `engine` of the nested one.
@@ -245,11 +249,11 @@ pub(super) const FLAT: &[Field] = &[
     later("aic_moe_tp_size", Off::Null, DATABASE),
     later("aic_moe_ep_size", Off::Null, DATABASE),
     later("aic_attention_dp_size", Off::Null, DATABASE),
-    later("aic_gemm_dtype", Off::Null, DATABASE),
-    later("aic_moe_dtype", Off::Null, DATABASE),
-    later("aic_fmha_dtype", Off::Null, DATABASE),
-    later("aic_kv_cache_dtype", Off::Null, DATABASE),
-    later("aic_comm_dtype", Off::Null, DATABASE),
+    later("aic_gemm_dtype", Off::Auto, DATABASE),
+    later("aic_moe_dtype", Off::Auto, DATABASE),
+    later("aic_fmha_dtype", Off::Auto, DATABASE),
+    later("aic_kv_cache_dtype", Off::Auto, DATABASE),
+    later("aic_comm_dtype", Off::Auto, DATABASE),
 ];
 
 /// Only in `engine` of the nested form.

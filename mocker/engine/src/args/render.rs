@@ -3,6 +3,7 @@
 use super::check::has_effect;
 use super::{EngineArgs, EngineType, TimingSettings};
 use crate::request::Role;
+use crate::sglang::QueuePolicy;
 use crate::transfer::TransferMode;
 use crate::vllm::{Policy, Preemption};
 use serde_json::{Map, Value, json};
@@ -125,8 +126,13 @@ fn engine_objects(args: &EngineArgs) -> Entries {
         EngineType::Vllm => {}
         EngineType::Sglang => {
             let sglang = &args.sglang;
+            let policy = match sglang.schedule_policy {
+                QueuePolicy::Fcfs => "fifo",
+                QueuePolicy::Lpm => "lpm",
+                QueuePolicy::DfsWeight => "dfs-weight",
+            };
             let object = json!({
-                "schedule_policy": sglang.schedule_policy.name(),
+                "schedule_policy": policy,
                 "max_prefill_tokens": sglang.max_prefill_tokens,
                 "chunked_prefill_size": sglang.chunked_prefill_size,
                 "clip_max_new_tokens": sglang.clip_max_new_tokens,

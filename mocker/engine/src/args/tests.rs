@@ -89,7 +89,7 @@ fn given_arguments_are_remembered_by_their_flat_names() {
     let expected = ["block_size", "bootstrap_port", "engine_type", "max_num_seqs", "sglang", "sglang.schedule_policy"];
     assert_eq!(given, expected);
     assert!(args.was_given("bootstrap_port") && !args.was_given("max_model_len"));
-    assert!(parse(r#"{"has_perf_model": true, "num_g2_blocks": 0, "enable_g4_storage": false}"#).given.is_empty());
+    assert!(parse(r#"{"has_perf_model": true, "num_g2_blocks": 0, "aic_comm_dtype": "auto"}"#).given.is_empty());
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn roles_may_be_given_in_the_old_way() {
 #[test]
 fn policies_have_their_published_spellings() {
     for (name, policy) in [
-        ("fifo", SglangPolicy::Fifo),
-        ("fcfs", SglangPolicy::Fifo),
-        ("lpm", SglangPolicy::Lpm),
-        ("dfs-weight", SglangPolicy::DfsWeight),
+        ("fifo", QueuePolicy::Fcfs),
+        ("fcfs", QueuePolicy::Fcfs),
+        ("lpm", QueuePolicy::Lpm),
+        ("dfs-weight", QueuePolicy::DfsWeight),
     ] {
         let text = format!(r#"{{"engine_type": "sglang", "sglang": {{"schedule_policy": "{name}"}}}}"#);
         assert_eq!(parse(&text).sglang.schedule_policy, policy);

@@ -63,6 +63,8 @@ pub(super) fn finite(array: &'static str, values: &[f64]) -> Result<(), TableErr
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
     points: Vec<f64>,
+    /// Per cell, 1 over its width.
+    inverse_widths: Vec<f64>,
     /// Cells per unit if the points were evenly spaced; guesses the cell in O(1) for the usual even grids.
     density: f64,
 }
@@ -77,7 +79,8 @@ impl Axis {
             return Err(TableError::Order { axis: name, index: i + 1, value: points[i + 1], previous: points[i] });
         }
         let density = (points.len() - 1) as f64 / (points[points.len() - 1] - points[0]);
-        Ok(Self { points, density })
+        let inverse_widths = points.windows(2).map(|pair| 1.0 / (pair[1] - pair[0])).collect();
+        Ok(Self { points, inverse_widths, density })
     }
 
     fn len(&self) -> usize {
@@ -94,8 +97,7 @@ impl Axis {
         } else {
             self.points.partition_point(|&point| point <= x).saturating_sub(1).min(last_cell)
         };
-        let (start, end) = (self.points[cell], self.points[cell + 1]);
-        (cell, (x - start) / (end - start))
+        (cell, (x - self.points[cell]) * self.inverse_widths[cell])
     }
 }
 

@@ -90,6 +90,7 @@ const BAD: &[(&str, &str)] = &[
     (r#"{"engine_type": "trtllm", "preemption_mode": "lifo"}"#, "`preemption_mode` has no effect with engine type trtllm; leave it out"),
     (r#"{"engine_type": "sglang", "eviction_policy": "lru"}"#, "`eviction_policy` has no effect with engine type sglang; leave it out"),
     (r#"{"engine_type": "sglang", "max_num_batched_tokens": 8192}"#, "`max_num_batched_tokens` has no effect with engine type sglang; leave it out"),
+    (r#"{"engine_type": "sglang", "aic_nextn": 2}"#, "`aic_nextn` has no effect with engine type sglang; leave it out"),
     (r#"{"engine_type": "sglang", "scheduling_policy": "priority"}"#, "`scheduling_policy` has no effect with engine type sglang; leave it out"),
     (r#"{"engine_type": "trtllm", "async_scheduling": true}"#, "`async_scheduling` has no effect with engine type trtllm; leave it out"),
     // Published, not yet here.
@@ -98,6 +99,7 @@ const BAD: &[(&str, &str)] = &[
     (r#"{"engine": {"native_host_offload": {"num_host_blocks": 1}}}"#, r#"`engine.native_host_offload` is {"num_host_blocks":1}, but KV tiers beyond GPU memory are not supported yet; allowed: null"#),
     (r#"{"engine": {"kv_cache_groups": [1]}}"#, "`engine.kv_cache_groups` is [1], but KV cache layouts other than uniform blocks are not supported yet; allowed: null or []"),
     (r#"{"aic_backend": "vllm"}"#, r#"`aic_backend` is "vllm", but performance databases are not supported yet; allowed: null"#),
+    (r#"{"aic_gemm_dtype": "fp8"}"#, r#"`aic_gemm_dtype` is "fp8", but performance databases are not supported yet; allowed: null or "auto""#),
     (r#"{"gpu_memory_utilization": 0.9}"#, "`gpu_memory_utilization` is 0.9, but estimating the KV capacity from memory sizes is not supported yet; allowed: null"),
     (r#"{"engine": {"timing_model": {"type": "external", "provider": "ais"}}}"#, r#"`engine.timing_model.type` is "external", but performance databases are not supported yet; allowed: "polynomial", "fixed", or a profile in `planner_profile_data`"#),
 ];
