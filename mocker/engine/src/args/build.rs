@@ -1,6 +1,6 @@
 //! From arguments to an engine.
 
-use super::{EngineArgs, EngineType, SglangPolicy};
+use super::{EngineArgs, EngineType};
 use crate::engine::{EngineConfig, SchedulerConfig};
 use crate::timing::ProfileError;
 use crate::timing::profile::ReadFile;
@@ -65,11 +65,7 @@ impl EngineArgs {
             page_size: self.block_size,
             capacity_tokens: self.kv_capacity_tokens(),
             radix_cache: self.enable_prefix_caching,
-            policy: match settings.schedule_policy {
-                SglangPolicy::Fifo => sglang::QueuePolicy::Fcfs,
-                SglangPolicy::Lpm => sglang::QueuePolicy::Lpm,
-                SglangPolicy::DfsWeight => sglang::QueuePolicy::DfsWeight,
-            },
+            policy: settings.schedule_policy,
             max_running_requests: self.max_num_seqs,
             max_prefill_tokens: settings.max_prefill_tokens,
             chunked_prefill_size: Some(settings.chunked_prefill_size),

@@ -62,13 +62,14 @@ impl EvictionPolicy for MultiLru {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::mix;
 
     #[test]
     fn content_used_often_outlives_content_used_once() {
         let mut policy = MultiLru::new(64);
         for (block, uses) in [(1, 9), (2, 1), (3, 4), (4, 1), (5, 2)] {
-            (0..uses).for_each(|_| policy.touch(u64::from(block) * 0x9E37_79B9_7F4A_7C15));
-            policy.insert(BlockId(block), u64::from(block) * 0x9E37_79B9_7F4A_7C15, None);
+            (0..uses).for_each(|_| policy.touch(mix(0, u64::from(block))));
+            policy.insert(BlockId(block), mix(0, u64::from(block)), None);
         }
         let order: Vec<_> = std::iter::from_fn(|| policy.evict()).map(|b| b.0).collect();
         assert_eq!(order, [2, 4, 5, 3, 1]);
