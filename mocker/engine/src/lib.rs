@@ -15,13 +15,27 @@
 //!
 //! Not here: routing between engines, trace formats, reports, the wall clock.
 
+pub mod args;
+pub mod engine;
 pub mod hash;
+pub mod kv;
+pub mod mtp;
 pub mod pass;
+pub mod reasoning;
 pub mod request;
 pub mod sglang;
 pub mod time;
+pub mod timing;
+pub mod transfer;
+pub mod vllm;
 
+pub use args::{ArgsError, EngineArgs};
+pub use engine::{Engine, EngineConfig, Horizon, SchedulerConfig, Step, Ticket};
 pub use hash::BlockHashes;
+pub use mtp::Mtp;
 pub use pass::{Admission, DecodeBatch, Emission, KvEvents, Pass, PrefillBatch, Scheduler, Steady};
-pub use request::{Request, RequestId, Role};
+pub use reasoning::{OutputKind, Reasoning};
+pub use request::{Rejection, Request, RequestId, Role};
 pub use time::Nanos;
+pub use timing::{Timing, TimingModel};
+pub use transfer::{KvTransfer, TransferMode};

@@ -1,6 +1,7 @@
 //! Can a request ever run?
 
 use super::scheduler::Scheduler;
+use crate::request::Rejection;
 
 /// A request that an empty engine would not admit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,17 @@ pub struct TooLarge {
 }
 
 impl Scheduler {
+    /// Whether a request could run to its end, alone if need be.
+    pub fn check(&self, prompt_tokens: u32, max_output_tokens: u32) -> Result<(), Rejection> {
+        if let Some(max_model_len) = self.config.max_model_len.filter(|&limit| prompt_tokens >= limit) {
+            return Err(Rejection::PromptReachesModelLength { prompt_tokens, max_model_len });
+        }
+        self.can_ever_fit(prompt_tokens, max_output_tokens).map_err(|too_large| {
+            let TooLarge { needed_tokens, capacity_tokens } = too_large;
+            Rejection::LargerThanCache { needed_tokens, capacity_tokens }
+        })
+    }
+
     /// Whether a lone request can be admitted and run to its end.
     ///
     /// The rule is that of admission with everything free: prompt, output and one page must stay **below** the

@@ -262,6 +262,7 @@ impl crate::pass::Scheduler for Scheduler {
     }
 
     fn schedule(&mut self, pass: &mut Pass) {
+        self.slots.recycle();
         self.settle(&mut pass.events);
         if self.config.role == Role::Decode {
             self.reserve(pass);

@@ -93,6 +93,8 @@ impl Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     unused: Vec<RequestId>,
+    /// Freed since the last pass was decided: their numbers may still stand in its outcome.
+    leaving: Vec<RequestId>,
 }
 
 impl Slots {
@@ -106,7 +108,12 @@ impl Slots {
     pub(super) fn free(&mut self, id: RequestId) {
         debug_assert_ne!(self[id].state, State::Free, "a slot is freed once");
         self[id].state = State::Free;
-        self.unused.push(id);
+        self.leaving.push(id);
+    }
+
+    /// The numbers freed so far may be given out again.
+    pub(super) fn recycle(&mut self) {
+        self.unused.append(&mut self.leaving);
     }
 
     pub(super) fn get(&self, id: RequestId) -> Option<&Slot> {

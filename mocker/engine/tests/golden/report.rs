@@ -12,6 +12,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.reproduced += other.reproduced;
+        self.total += other.total;
+        self.failures.extend(other.failures);
+    }
+
     pub(crate) fn add(&mut self, log: &str, result: Result<(), String>) {
         self.total += 1;
         match result {

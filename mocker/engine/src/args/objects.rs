@@ -1,0 +1,72 @@
+//! Arguments that are small objects, or text with a structure of its own.
+
+use super::fields::{SGLANG, TRTLLM};
+use super::input::Input;
+use super::read::{Draft, apply};
+use super::{ArgsError, TimingSettings};
+use crate::mtp::NEXTN_MAX;
+use crate::reasoning::Reasoning;
+use crate::timing::Fixed;
+
+pub(super) fn sglang(draft: &mut Draft, input: &Input<'_>) -> Result<(), ArgsError> {
+    match input.optional(Input::object)? {
+        Some(object) => apply(draft, object, &format!("{}.", input.path), &[SGLANG]),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn trtllm(draft: &mut Draft, input: &Input<'_>) -> Result<(), ArgsError> {
+    match input.optional(Input::object)? {
+        Some(object) => apply(draft, object, &format!("{}.", input.path), &[TRTLLM]),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn reasoning(input: &Input<'_>) -> Result<Reasoning, ArgsError> {
+    input.only(&["start_thinking_token_id", "end_thinking_token_id", "thinking_ratio"])?;
+    Ok(Reasoning {
+        start_thinking_token_id: input.member("start_thinking_token_id")?.u32(0)?,
+        end_thinking_token_id: input.member("end_thinking_token_id")?.u32(0)?,
+        thinking_ratio: input.member("thinking_ratio")?.share()?,
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Polynomial,
+    Fixed,
+    External,
+}
+
+pub(super) fn timing_model(input: &Input<'_>) -> Result<TimingSettings, ArgsError> {
+    let kinds = [("polynomial", Kind::Polynomial), ("fixed", Kind::Fixed), ("external", Kind::External)];
+    let kind = input.member("type")?;
+    match kind.choice(&kinds)? {
+        Kind::Polynomial => {
+            input.only(&["type"])?;
+            Ok(TimingSettings::Polynomial)
+        }
+        Kind::Fixed => {
+            input.only(&["type", "prefill_ms", "decode_ms"])?;
+            let prefill_ms = input.member("prefill_ms")?.not_negative()?;
+            let decode_ms = input.member("decode_ms")?.not_negative()?;
+            Ok(TimingSettings::Fixed(Fixed { prefill_ms, decode_ms }))
+        }
+        Kind::External => Err(ArgsError::Unsupported {
+            field: kind.path,
+            found: "\"external\"".to_string(),
+            feature: "performance databases are",
+            allowed: "\"polynomial\", \"fixed\", or a profile in `planner_profile_data`",
+        }),
+    }
+}
+
+/// Comma-separated conditional accept rates.
+pub(super) fn accept_rates(input: &Input<'_>) -> Result<Vec<f64>, ArgsError> {
+    let rate = |text: &str| text.trim().parse::<f64>().ok().filter(|rate| (0.0..=1.0).contains(rate));
+    let rates: Option<Vec<f64>> = input.value.as_str().and_then(|text| text.split(',').map(rate).collect());
+    match rates {
+        Some(rates) if rates.len() <= NEXTN_MAX => Ok(rates),
+        _ => Err(input.invalid(format!("a text of 1 to {NEXTN_MAX} numbers from 0 to 1 between commas"))),
+    }
+}

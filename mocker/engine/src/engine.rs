@@ -1,0 +1,375 @@
+//! One worker: its ranks, its timing, its passes on the time line.
+//!
+//! A step is one pass, or a run of equal decode passes planned at once. Who drives an engine calls
+//! [`Engine::start`], waits until the returned time, and calls [`Engine::finish`] for what came of it; requests come and
+//! go at any time between. A request that arrives during a run cuts it short ([`Engine::submit`] says so by the new end
+//! of [`Engine::busy_until`]), so it waits for the pass in progress and no longer, as it would without runs.
+
+use crate::pass::{DecodeBatch, KvEvents, Pass, PrefillBatch, Scheduler, Steady};
+use crate::request::{Rejection, Request, RequestId, Role};
+use crate::time::Nanos;
+use crate::timing::Timing;
+use crate::{sglang, vllm};
+
+/// Most passes planned at once. A cut throws planned passes away, so a longer plan does not pay.
+const RUN_PASSES_MAX: u32 = 128;
+
+/// Settings of a rank's scheduler.
+#[derive(Clone, Debug)]
+pub enum SchedulerConfig {
+    /// vLLM, or TensorRT-LLM.
+    Vllm(vllm::Config),
+    /// `SGLang`.
+    Sglang(sglang::Config),
+}
+
+/// Settings of an engine.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// The same for all ranks.
+    pub scheduler: SchedulerConfig,
+    /// Data-parallel ranks, at least 1. Each has a scheduler and a KV cache of its own; their passes run in step, and the
+    /// slowest rank gives the time, as in an attention data-parallel group.
+    pub dp_size: u32,
+    /// Durations.
+    pub timing: Timing,
+    /// Size of one rank's KV cache in tokens, for the timing model.
+    pub kv_capacity_tokens: u64,
+    /// Part in the serving graph.
+    pub role: Role,
+    /// KV cache changes are reported with the steps.
+    pub emit_kv_events: bool,
+}
+
+/// How much [`Engine::start`] may plan at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Horizon {
+    /// One pass: somebody watches each token.
+    Pass,
+    /// As many equal passes as there are.
+    Run,
+}
+
+/// A request inside an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket {
+    /// Data-parallel rank.
+    pub rank: u32,
+    /// Slot inside the rank's scheduler.
+    pub request: RequestId,
+}
+
+/// What an engine did between two events.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// When its first pass began.
+    pub start: Nanos,
+    /// When each pass ended. Empty if nothing was computed (blocks were reserved, no more).
+    pub ends: Vec<Nanos>,
+    /// Per rank what happened. In a run of several passes, every request of `emitted` got its tokens in each of them,
+    /// and nothing else happened; `prefill` and `decode` describe the first pass.
+    pub ranks: Vec<Pass>,
+}
+
+impl Step {
+    /// When the last pass ended.
+    pub fn end(&self) -> Nanos {
+        self.ends.last().copied().unwrap_or(self.start)
+    }
+
+    fn clear(&mut self, now: Nanos) {
+        self.start = now;
+        self.ends.clear();
+        for pass in &mut self.ranks {
+            pass.clear();
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Activity {
+    Idle,
+    /// A single pass; its outcome is in the step already.
+    Pass,
+    /// A run of equal passes; its outcome is decided when it ends or is cut.
+    Run,
+}
+
+/// Async scheduling: a rank's next pass.
+#[derive(Clone, Debug)]
+struct Ahead {
+    decided: bool,
+    pass: Pass,
+}
+
+#[derive(Clone, Debug)]
+enum Rank {
+    Vllm(Box<vllm::Scheduler>),
+    Sglang(Box<sglang::Scheduler>),
+}
+
+macro_rules! each {
+    ($rank:expr, $inner:ident => $call:expr) => {
+        match $rank {
+            Rank::Vllm($inner) => $call,
+            Rank::Sglang($inner) => $call,
+        }
+    };
+}
+
+impl Rank {
+    fn schedule_and_complete(&mut self, pass: &mut Pass) {
+        each!(self, rank => rank.schedule(pass));
+        each!(self, rank => rank.complete(pass));
+    }
+
+    /// Takes up the pass that was decided ahead and decides the one after it. The output of a pass that computes
+    /// something is processed when it ends, of an empty one at once.
+    fn schedule_ahead(&mut self, pass: &mut Pass, ahead: &mut Ahead) {
+        if ahead.decided {
+            std::mem::swap(pass, &mut ahead.pass);
+        }
+        if ahead.decided && pass.is_idle() {
+            each!(self, rank => rank.complete(pass));
+            ahead.decided = false;
+        }
+        if !ahead.decided {
+            each!(self, rank => rank.schedule(pass));
+        }
+        ahead.decided = !pass.is_idle();
+        if ahead.decided {
+            ahead.pass.clear();
+            each!(self, rank => rank.schedule(&mut ahead.pass));
+        } else {
+            each!(self, rank => rank.complete(pass));
+        }
+    }
+}
+
+/// A simulated engine.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    ranks: Vec<Rank>,
+    timing: Timing,
+    kv_capacity_tokens: u64,
+    role: Role,
+    step: Step,
+    activity: Activity,
+    /// Async scheduling: the passes that were decided before the output of the one in progress is known, per rank.
+    ahead: Option<Vec<Ahead>>,
+    /// Rank of the next request that comes without one.
+    next_rank: u32,
+}
+
+impl Engine {
+    /// An idle engine.
+    pub fn new(config: EngineConfig) -> Self {
+        let rank = || match &config.scheduler {
+            SchedulerConfig::Vllm(config) => Rank::Vllm(Box::new(vllm::Scheduler::new(config.clone()))),
+            SchedulerConfig::Sglang(config) => Rank::Sglang(Box::new(sglang::Scheduler::new(config.clone()))),
+        };
+        let pass =
+            || Pass { events: KvEvents { enabled: config.emit_kv_events, ..KvEvents::default() }, ..Pass::default() };
+        let asynchronous = match &config.scheduler {
+            SchedulerConfig::Vllm(config) => config.async_scheduling,
+            SchedulerConfig::Sglang(_) => false,
+        };
+        let ahead = || Ahead { decided: false, pass: pass() };
+        Self {
+            ranks: (0..config.dp_size).map(|_| rank()).collect(),
+            ahead: asynchronous.then(|| (0..config.dp_size).map(|_| ahead()).collect()),
+            step: Step { ranks: (0..config.dp_size).map(|_| pass()).collect(), ..Step::default() },
+            timing: config.timing,
+            kv_capacity_tokens: config.kv_capacity_tokens,
+            role: config.role,
+            activity: Activity::Idle,
+            next_rank: 0,
+        }
+    }
+
+    /// Whether this engine could ever run a request to its end, alone if need be.
+    pub fn check(&self, prompt_tokens: u32, max_output_tokens: u32) -> Result<(), Rejection> {
+        if prompt_tokens == 0 || max_output_tokens == 0 {
+            return Err(Rejection::Empty);
+        }
+        let output = if self.role == Role::Prefill { 1 } else { max_output_tokens };
+        match &self.ranks[0] {
+            Rank::Vllm(rank) => rank.check(prompt_tokens, output),
+            Rank::Sglang(rank) => rank.check(prompt_tokens, output),
+        }
+    }
+
+    /// Takes a request that [`Engine::check`] accepts; the next rank in turn gets it if none is named. A run in progress
+    /// ends with the pass that has begun before `now`.
+    pub fn submit(&mut self, now: Nanos, rank: Option<u32>, request: Request) -> Ticket {
+        debug_assert_eq!(self.check(request.prompt_tokens, request.max_output_tokens), Ok(()));
+        self.cut(now);
+        let rank = rank.unwrap_or_else(|| {
+            let rank = self.next_rank;
+            self.next_rank = (rank + 1) % self.ranks.len() as u32;
+            rank
+        });
+        let request = each!(&mut self.ranks[rank as usize], scheduler => scheduler.submit(request));
+        Ticket { rank, request }
+    }
+
+    /// Ends a request wherever it is. False if it has ended already (perhaps with the pass in progress).
+    pub fn abort(&mut self, now: Nanos, ticket: Ticket) -> bool {
+        self.commit(now);
+        each!(&mut self.ranks[ticket.rank as usize], rank => rank.abort(ticket.request))
+    }
+
+    /// Decode role: the KV of a request has arrived.
+    pub fn activate(&mut self, now: Nanos, ticket: Ticket) {
+        self.cut(now);
+        each!(&mut self.ranks[ticket.rank as usize], rank => rank.activate(ticket.request));
+    }
+
+    /// Prefill role: the KV of a finished request was taken over.
+    pub fn release(&mut self, now: Nanos, ticket: Ticket) {
+        self.commit(now);
+        each!(&mut self.ranks[ticket.rank as usize], rank => rank.release(ticket.request));
+    }
+
+    /// Drops the prefix caches of all ranks whose blocks are all free; true if that were all of them.
+    pub fn reset_prefix_cache(&mut self, now: Nanos) -> bool {
+        self.commit(now);
+        let mut all = true;
+        for (rank, pass) in self.ranks.iter_mut().zip(&mut self.step.ranks) {
+            all &= each!(rank, rank => rank.reset_prefix_cache(&mut pass.events));
+        }
+        all
+    }
+
+    /// Begins the next step at `now` and says when it ends; none if nothing can run. The engine must not be busy.
+    ///
+    /// In the decode role a step may compute nothing and end at once: then blocks were reserved.
+    pub fn start(&mut self, now: Nanos, horizon: Horizon) -> Option<Nanos> {
+        assert_eq!(self.activity, Activity::Idle, "the last step was not finished");
+        if let Some(steady) = self.steady().filter(|_| horizon == Horizon::Run) {
+            self.step.clear(now);
+            self.plan_run(steady);
+            self.activity = Activity::Run;
+            return Some(self.step.end());
+        }
+        self.step.clear(now);
+        let mut duration = None;
+        for (index, (rank, pass)) in self.ranks.iter_mut().zip(&mut self.step.ranks).enumerate() {
+            match &mut self.ahead {
+                Some(ahead) => rank.schedule_ahead(pass, &mut ahead[index]),
+                None => rank.schedule_and_complete(pass),
+            }
+            if !pass.is_idle() {
+                let own = self.timing.pass(self.role, pass.prefill, pass.decode, self.kv_capacity_tokens);
+                duration = duration.max(Some(own));
+            }
+        }
+        let reserved = self.step.ranks.iter().any(|pass| !pass.reserved.is_empty());
+        match duration {
+            Some(duration) => self.step.ends.push(now + duration),
+            None if reserved => {}
+            None => return None,
+        }
+        self.activity = Activity::Pass;
+        Some(self.step.end())
+    }
+
+    /// When the step in progress ends; none if there is none.
+    pub fn busy_until(&self) -> Option<Nanos> {
+        (self.activity != Activity::Idle).then(|| self.step.end())
+    }
+
+    /// Ends the step in progress; the caller sees to it that its time has come.
+    pub fn finish(&mut self) -> &Step {
+        self.advance();
+        self.activity = Activity::Idle;
+        for (index, ahead) in self.ahead.iter_mut().flatten().enumerate() {
+            let pass = &mut self.step.ranks[index];
+            if !pass.is_idle() {
+                each!(&mut self.ranks[index], rank => rank.complete(pass));
+                // Whose last token was under way when it was preempted has ended all the same.
+                ahead.pass.preempted.retain(|id| !pass.finished.contains(id));
+            }
+        }
+        &self.step
+    }
+
+    /// One pass at `now`: [`Engine::start`] and [`Engine::finish`] at once. None if nothing can run.
+    pub fn step(&mut self, now: Nanos) -> Option<&Step> {
+        self.start(now, Horizon::Pass)?;
+        Some(self.finish())
+    }
+
+    /// Part in the serving graph.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Data-parallel ranks.
+    pub fn dp_size(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    /// Requests that have not ended, over all ranks.
+    pub fn unfinished(&self) -> usize {
+        self.ranks.iter().map(|rank| each!(rank, rank => rank.unfinished())).sum()
+    }
+
+    /// Requests that wait to run, over all ranks.
+    pub fn waiting(&self) -> usize {
+        self.ranks.iter().map(|rank| each!(rank, rank => rank.waiting())).sum()
+    }
+
+    /// Blocks held by requests, over all ranks.
+    pub fn active_blocks(&self) -> u32 {
+        self.ranks.iter().map(|rank| each!(rank, rank => rank.active_blocks())).sum()
+    }
+
+    fn steady(&self) -> Option<Steady> {
+        match self.ranks.as_slice() {
+            [rank] => each!(rank, rank => rank.steady()),
+            _ => None,
+        }
+    }
+
+    fn plan_run(&mut self, steady: Steady) {
+        let mut batch = steady.decode;
+        let mut end = self.step.start;
+        self.step.ranks[0].decode = batch;
+        for _ in 0..steady.passes.min(RUN_PASSES_MAX) {
+            end += self.timing.pass(self.role, PrefillBatch::default(), batch, self.kv_capacity_tokens);
+            self.step.ends.push(end);
+            batch.kv_tokens += u64::from(batch.requests);
+        }
+    }
+
+    /// Takes back the planned passes that would begin at or after `now`, but the first.
+    fn cut(&mut self, now: Nanos) {
+        if self.activity == Activity::Run {
+            let begun = self.step.ends.partition_point(|&end| end < now) + 1;
+            self.step.ends.truncate(begun);
+        }
+    }
+
+    /// Cuts a run and fixes its outcome, before something changes the batch under it.
+    fn commit(&mut self, now: Nanos) {
+        self.cut(now);
+        self.advance();
+    }
+
+    fn advance(&mut self) {
+        if self.activity == Activity::Run {
+            let passes = self.step.ends.len() as u32;
+            each!(&mut self.ranks[0], rank => rank.advance(passes, &mut self.step.ranks[0]));
+            self.activity = Activity::Pass;
+        }
+    }
+}
+
+impl Timing {
+    /// Duration of a pass: prompt work, then decode work. An engine that only decodes gets its prompts' KV for nothing.
+    fn pass(&self, role: Role, prefill: PrefillBatch, decode: DecodeBatch, kv_capacity_tokens: u64) -> Nanos {
+        let prefill = if role == Role::Decode { Nanos::ZERO } else { self.prefill(prefill) };
+        prefill + self.decode(decode, kv_capacity_tokens)
+    }
+}

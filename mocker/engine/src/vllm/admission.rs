@@ -1,0 +1,102 @@
+//! The second half of a pass: waiting requests, in order, until the head cannot be admitted.
+
+use super::Capacity;
+use super::scheduler::{Entry, Kind, Plan, Scheduler};
+use super::sequence::State;
+use crate::kv::Hit;
+use crate::pass::{Admission, Pass};
+use crate::request::RequestId;
+
+/// What the head of the queue would get.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    hit: Hit,
+    cached_tokens: u32,
+    tokens: u32,
+}
+
+impl Scheduler {
+    pub(super) fn admit(&mut self, plan: &mut Plan, pass: &mut Pass) {
+        while plan.budget > 0 && self.has_seat() {
+            let Some(id) = self.waiting.front() else { break };
+            let Some(offer) = self.offer(id, plan) else { break };
+            self.waiting.pop_front();
+            self.enter(id, offer, plan, pass);
+        }
+        if !plan.prefill_held {
+            self.queue_drained = self.waiting.len() == 0;
+        }
+    }
+
+    /// One more request may run.
+    pub(super) fn has_seat(&self) -> bool {
+        let limit = self.config.max_num_active_seqs.or(self.config.max_num_seqs);
+        limit.is_none_or(|limit| (self.running.len() as u32) < limit)
+    }
+
+    fn offer(&mut self, id: RequestId, plan: &Plan) -> Option<Offer> {
+        if self.head_refused {
+            return None;
+        }
+        let block_size = self.config.block_size;
+        let sequence = &self.arena[id];
+        let known = sequence.known();
+        let hit = if self.config.enable_prefix_caching {
+            // One token at least is computed: its output is wanted.
+            self.pool.lookup(&sequence.request.hashes, (known - 1) / block_size)
+        } else {
+            Hit::default()
+        };
+        let cached_tokens = hit.blocks * block_size;
+        let rest = known - cached_tokens;
+        let wanted = rest.min(plan.chunk_limit);
+        if plan.prefill_held && rest > 1 {
+            return None;
+        }
+        if !self.config.enable_chunked_prefill && wanted > plan.budget {
+            return None;
+        }
+        let tokens = wanted.min(plan.budget);
+        if !self.fits(id, hit, cached_tokens + tokens) {
+            self.head_refused = true;
+            return None;
+        }
+        Some(Offer { hit, cached_tokens, tokens })
+    }
+
+    fn fits(&self, id: RequestId, hit: Hit, computed: u32) -> bool {
+        let sequence = &self.arena[id];
+        let tokens = if self.config.scheduler_reserve_full_isl { sequence.known() } else { computed };
+        // Inactive hits leave the free blocks as much as new blocks do.
+        let needed =
+            self.blocks_for(tokens).max(self.blocks_for(computed + self.lookahead())) - hit.blocks + hit.inactive;
+        let kept = if self.running.is_empty() {
+            0
+        } else {
+            (self.config.watermark * f64::from(self.config.num_gpu_blocks)) as u32
+        };
+        let promised = match self.config.capacity {
+            Capacity::AsNeeded => true,
+            Capacity::GuaranteedNoEvict => self.promised_blocks + self.blocks_for(sequence.end) <= self.pool.usable(),
+        };
+        promised && needed + kept <= self.pool.free()
+    }
+
+    fn enter(&mut self, id: RequestId, offer: Offer, plan: &mut Plan, pass: &mut Pass) {
+        let sequence = &mut self.arena[id];
+        self.pool.take_hits(&sequence.request.hashes, offer.hit.blocks, &mut sequence.blocks);
+        sequence.stored = offer.hit.blocks;
+        sequence.computed = offer.cached_tokens;
+        sequence.state = State::Running;
+        let resumed = sequence.resumed;
+        if self.config.capacity == Capacity::GuaranteedNoEvict {
+            self.promised_blocks += self.blocks_for(self.arena[id].end);
+        }
+        let grown = self.grow(id, offer.tokens, &mut pass.events);
+        assert!(grown, "the admission test counted the free blocks");
+        self.running.push(id);
+        let kind = if resumed { Kind::Resumed } else { Kind::New };
+        self.take(id, Entry { kind, tokens: offer.tokens, blocks_before: 0 }, plan, pass);
+        pass.admitted.push(Admission { request: id, cached_tokens: offer.cached_tokens, resumed });
+    }
+}

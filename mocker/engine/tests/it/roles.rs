@@ -1,0 +1,73 @@
+//! Prefill and decode engines of a disaggregated graph.
+
+use dynosim_engine::{BlockHashes, Engine, EngineConfig, Horizon, Nanos, Request, Role, SchedulerConfig, sglang, vllm};
+
+use crate::drive::engine;
+
+fn engines(role: Role) -> [Engine; 2] {
+    let vllm = vllm::Config { num_gpu_blocks: 33, block_size: 16, role, ..vllm::Config::default() };
+    let sglang = sglang::Config { page_size: 16, capacity_tokens: 512, role, ..sglang::Config::default() };
+    [SchedulerConfig::Vllm(vllm), SchedulerConfig::Sglang(sglang)]
+        .map(|scheduler| Engine::new(EngineConfig { role, ..engine(scheduler, 512) }))
+}
+
+fn request(prompt_tokens: u32, max_output_tokens: u32, salt: u64) -> Request {
+    let known = (0..u64::from(prompt_tokens / 16)).map(|block| salt * 100 + block).collect();
+    let hashes = BlockHashes { known, salt };
+    Request { prompt_tokens, max_output_tokens, hashes, ignore_eos: true, ..Request::default() }
+}
+
+#[test]
+fn a_prefill_engine_makes_one_token_and_holds_the_kv_until_it_is_released() {
+    for mut engine in engines(Role::Prefill) {
+        let ticket = engine.submit(Nanos::ZERO, None, request(100, 50, 1));
+        let end = engine.start(Nanos::ZERO, Horizon::Run).expect("there is work");
+        let step = engine.finish();
+        assert_eq!(step.ranks[0].emitted.len(), 1);
+        assert_eq!(step.ranks[0].finished, [ticket.request]);
+        assert_eq!(engine.unfinished(), 0);
+        assert_eq!(engine.active_blocks(), 7);
+        assert_eq!(engine.start(end, Horizon::Run), None);
+        engine.release(end, ticket);
+        assert_eq!(engine.active_blocks(), 0);
+    }
+}
+
+#[test]
+fn a_decode_engine_reserves_then_decodes_without_prefill_time() {
+    for mut engine in engines(Role::Decode) {
+        let ticket = engine.submit(Nanos::ZERO, None, request(100, 3, 1));
+        assert_eq!(engine.start(Nanos::ZERO, Horizon::Run), Some(Nanos::ZERO));
+        let step = engine.finish();
+        assert!(step.ends.is_empty());
+        assert_eq!(step.ranks[0].reserved, [ticket.request]);
+        assert!(engine.active_blocks() >= 7);
+        assert_eq!(engine.start(Nanos::ZERO, Horizon::Run), None, "the KV is not there yet");
+
+        let mut now = Nanos::from_ms(20.0);
+        engine.activate(now, ticket);
+        let mut ends = Vec::new();
+        while let Some(end) = engine.start(now, Horizon::Run) {
+            let step = engine.finish();
+            assert_eq!(step.ranks[0].prefill.new_tokens, 0);
+            ends.extend(step.ends.iter().copied());
+            now = end;
+        }
+        assert_eq!(ends.len(), 3);
+        assert!(ends[0] < Nanos::from_ms(20.0) + Nanos::from_ms(20.0), "one decode pass, no prefill");
+        assert_eq!((engine.unfinished(), engine.active_blocks()), (0, 0));
+    }
+}
+
+#[test]
+fn reservations_wait_in_order_for_blocks() {
+    for mut engine in engines(Role::Decode) {
+        let first = engine.submit(Nanos::ZERO, None, request(300, 3, 1));
+        let second = engine.submit(Nanos::ZERO, None, request(300, 3, 2));
+        engine.start(Nanos::ZERO, Horizon::Run);
+        assert_eq!(engine.finish().ranks[0].reserved, [first.request]);
+        assert!(engine.abort(Nanos::ZERO, first));
+        engine.start(Nanos::ZERO, Horizon::Run);
+        assert_eq!(engine.finish().ranks[0].reserved, [second.request]);
+    }
+}

@@ -1,0 +1,175 @@
+//! Turns steps into samples: the times at which each request got its tokens.
+
+use dynosim_engine::{Nanos, Reasoning, Step};
+
+use crate::digest::{Digest, Happened};
+use crate::live::{Live, LiveId, LiveRequests};
+use crate::records::{Record, TerminalStatus, uuid_of};
+use crate::samples::{Samples, Weighted};
+use crate::sla::Sla;
+
+/// Counts and samples of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Collector {
+    pub(crate) sla: Sla,
+    pub(crate) digest: Digest,
+    /// Rows per request, if wanted.
+    pub(crate) records: Option<Vec<Record>>,
+    pub(crate) reasoning: Option<Reasoning>,
+    pub(crate) requests: u64,
+    pub(crate) completed: u64,
+    pub(crate) rejected: u64,
+    pub(crate) preemptions: u64,
+    pub(crate) passes: u64,
+    pub(crate) input_tokens: u64,
+    pub(crate) output_tokens: u64,
+    pub(crate) reasoning_tokens: u64,
+    pub(crate) first_reused_tokens: u64,
+    pub(crate) reused_tokens: u64,
+    pub(crate) prefill_tokens: u64,
+    pub(crate) good_requests: u64,
+    pub(crate) good_output_tokens: u64,
+    pub(crate) last_token: Nanos,
+    pub(crate) ttft: Samples,
+    pub(crate) ttst: Samples,
+    pub(crate) tpot: Samples,
+    pub(crate) e2e: Samples,
+    pub(crate) itl: Weighted,
+}
+
+impl Collector {
+    /// Records one rank's part of a finished step; `slots` finds the request of a scheduler's slot.
+    pub(crate) fn rank_step(&mut self, step: &Step, rank: usize, slots: &[LiveId], lives: &mut LiveRequests) {
+        let pass = &step.ranks[rank];
+        let Some(&first_end) = step.ends.first() else { return };
+        self.passes += step.ends.len() as u64;
+        self.prefill_tokens += pass.prefill.new_tokens;
+        self.preemptions += pass.preempted.len() as u64;
+        for preempted in &pass.preempted {
+            self.digest.add(step.end(), Happened::Preempted, u64::from(preempted.0));
+        }
+        for admission in &pass.admitted {
+            let live = lives.get_mut(slots[admission.request.index()]);
+            live.last_cached = admission.cached_tokens.min(live.turn.input_tokens);
+            if live.first_admit.is_none() {
+                live.first_admit = Some(step.start);
+                live.first_cached = live.last_cached;
+            }
+        }
+        // Requests that got their last token as this step began share the durations of its passes.
+        let mut in_step = 0;
+        let end = step.end();
+        for emission in &pass.emitted {
+            let live = lives.get_mut(slots[emission.request.index()]);
+            if live.tokens > 0 && live.last_token == step.start {
+                in_step += 1;
+            } else if live.tokens > 0 {
+                self.itl.push(first_end - live.last_token, 1);
+            }
+            self.digest.add(end, Happened::Token, u64::from(emission.request.0));
+            note_tokens(live, emission.tokens, step);
+            if emission.tokens > 1 {
+                self.itl.push(Nanos::ZERO, (emission.tokens - 1) * step.ends.len() as u32);
+            }
+        }
+        // A request that joined late in a longer step still saw its further passes.
+        let total = pass.emitted.len() as u32;
+        let mut before = step.start;
+        for (index, &end) in step.ends.iter().enumerate() {
+            let weight = if index == 0 { in_step } else { total };
+            if weight > 0 {
+                self.itl.push(end - before, weight);
+            }
+            before = end;
+        }
+    }
+
+    /// A request has made all its tokens.
+    pub(crate) fn completed(&mut self, live: &Live, session: impl FnOnce() -> String) {
+        let ttft = live.first_token - live.arrival;
+        let e2e = live.last_token - live.arrival;
+        self.completed += 1;
+        self.digest.add(live.last_token, Happened::Completed, live.turn.row);
+        self.last_token = self.last_token.max(live.last_token);
+        self.input_tokens += u64::from(live.turn.input_tokens);
+        self.output_tokens += u64::from(live.tokens);
+        self.first_reused_tokens += u64::from(live.first_cached);
+        self.reused_tokens += u64::from(live.last_cached);
+        self.ttft.push(ttft);
+        self.e2e.push(e2e);
+        if live.tokens > 1 {
+            let gaps = u64::from(live.tokens - 1);
+            self.ttst.push(live.second_token - live.first_token);
+            self.tpot.push(Nanos((e2e - ttft).0 / gaps));
+        }
+        if self.sla.is_kept(ttft, e2e, live.tokens) {
+            self.good_requests += 1;
+            self.good_output_tokens += u64::from(live.tokens);
+        }
+        if let Some(reasoning) = &self.reasoning {
+            self.reasoning_tokens += u64::from(reasoning.thinking_tokens(live.tokens));
+        }
+        self.record(live, session, TerminalStatus::Completed, None);
+    }
+
+    /// Adds a row, if rows are wanted.
+    pub(crate) fn record(
+        &mut self,
+        live: &Live,
+        session: impl FnOnce() -> String,
+        status: TerminalStatus,
+        rejection: Option<String>,
+    ) {
+        let Some(records) = &mut self.records else { return };
+        let ms = |at: Nanos| at.as_ms();
+        let first = (live.tokens > 0).then_some(live.first_token);
+        let last = (live.tokens > 0).then_some(live.last_token);
+        let more = live.tokens > 1;
+        let thinking = self.reasoning.as_ref().map(|reasoning| reasoning.thinking_tokens(live.tokens));
+        records.push(Record {
+            session_id: session(),
+            turn_index: live.turn.turn,
+            uuid: uuid_of(live.turn.row),
+            arrival_time_ms: ms(live.arrival),
+            first_admit_ms: live.first_admit.map(ms),
+            first_token_ms: first.map(ms),
+            last_token_ms: last.map(ms),
+            ttft_ms: first.map(|at| ms(at - live.arrival)),
+            ttst_ms: more.then(|| ms(live.second_token - live.first_token)),
+            e2e_latency_ms: last.map(|at| ms(at - live.arrival)),
+            itl_ms: more.then(|| ms(live.last_token - live.first_token) / f64::from(live.tokens - 1)),
+            input_length: live.turn.input_tokens,
+            output_length: live.tokens,
+            reused_input_tokens: live.last_cached,
+            prefill_worker_idx: None,
+            decode_worker_idx: (status != TerminalStatus::Rejected).then_some(live.worker),
+            prefill_admit_ms: None,
+            source_held_ms: None,
+            destination_reserved_ms: None,
+            destination_activated_ms: None,
+            decode_admit_ms: None,
+            source_released_ms: None,
+            decode_reused_input_tokens: None,
+            prefill_route_overlap_tokens: None,
+            decode_route_overlap_tokens: None,
+            reasoning_output_tokens: thinking,
+            terminal_status: status,
+            rejection,
+        });
+    }
+}
+
+/// Notes the tokens that a request got in every pass of a step.
+fn note_tokens(live: &mut Live, per_pass: u32, step: &Step) {
+    if live.tokens < 2 {
+        let ends = || step.ends.iter().flat_map(|&end| std::iter::repeat_n(end, per_pass as usize));
+        if live.tokens == 0 {
+            live.first_token = step.ends[0];
+        }
+        if let Some(second) = ends().nth(1 - live.tokens as usize) {
+            live.second_token = second;
+        }
+    }
+    live.tokens += per_pass * step.ends.len() as u32;
+    live.last_token = step.end();
+}

@@ -1,0 +1,29 @@
+//! A rolling digest of everything that happened, to compare two runs.
+
+use dynosim_engine::Nanos;
+use dynosim_engine::hash::mix;
+
+/// Changes with every event's time, kind and subject, and with their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Digest(u64);
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Happened {
+    Arrived,
+    Rejected,
+    StepEnded,
+    Token,
+    Preempted,
+    Completed,
+}
+
+impl Digest {
+    pub(crate) fn add(&mut self, time: Nanos, what: Happened, subject: u64) {
+        self.0 = mix(mix(self.0, time.0), subject << 3 | what as u64);
+    }
+
+    pub(crate) fn value(self) -> u64 {
+        self.0
+    }
+}

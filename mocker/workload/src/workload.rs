@@ -1,0 +1,73 @@
+//! What the replay loop drives.
+
+use std::borrow::Cow;
+
+use dynosim_engine::Nanos;
+
+use crate::error::WorkloadError;
+
+/// One request to be sent: a turn of a session, or an independent request, which is a session of one turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Number of the session, dense from 0 in the order in which sessions arrive.
+    pub session: u32,
+    /// Number of the turn within its session, from 0.
+    pub turn: u32,
+    /// Number of the request in the order of the input, from 0.
+    pub row: u64,
+    /// Prompt length in tokens; 1 or more.
+    pub input_tokens: u32,
+    /// Output length in tokens; 1 or more.
+    pub output_tokens: u32,
+    /// Larger is sooner.
+    pub priority: i32,
+    /// Priority class of the router's queue.
+    pub strict_priority: u32,
+    /// Number of the policy class, for [`Workload::policy_class_name`].
+    pub policy_class: Option<u32>,
+}
+
+/// A source of requests.
+///
+/// First turns arrive in time order through `peek` and `take`. When a turn has completed, `next_delay` says how long
+/// the session pauses; that much later the driver calls `take_next`. In trace mode the driver waits for the time that
+/// `peek` tells; in closed concurrency it ignores it and takes a session whenever a slot is free.
+pub trait Workload {
+    /// When the next session arrives, counted from the start of the run; `None` after the last.
+    fn peek(&mut self) -> Result<Option<Nanos>, WorkloadError>;
+
+    /// Takes the first turn of the session that `peek` tells of; `None` after the last.
+    ///
+    /// `hashes` is cleared and filled with the chain hashes of the prompt's full engine blocks.
+    fn take(&mut self, hashes: &mut Vec<u64>) -> Result<Option<Turn>, WorkloadError>;
+
+    /// The pause between the completion of `turn` and the session's next one; `None` if the session is over.
+    ///
+    /// To be called once for each turn taken; a turn given up without it leaves nothing behind.
+    fn next_delay(&mut self, turn: &Turn) -> Option<Nanos>;
+
+    /// Takes the next turn of a session; fills `hashes` as [`take`](Self::take) does.
+    ///
+    /// Fails with [`WorkloadError::NoTurn`] unless `next_delay` has announced the turn.
+    fn take_next(&mut self, session: u32, hashes: &mut Vec<u64>) -> Result<Turn, WorkloadError>;
+
+    /// Number of requests, all turns counted.
+    fn total_requests(&self) -> u64;
+
+    /// Number of sessions; each independent request is one.
+    fn total_sessions(&self) -> u64;
+
+    /// Whether any session has more than one turn.
+    fn is_multi_turn(&self) -> bool {
+        self.total_requests() > self.total_sessions()
+    }
+
+    /// The name of a session, for reports.
+    fn session_name(&self, session: u32) -> Cow<'_, str>;
+
+    /// The name of a policy class seen so far.
+    fn policy_class_name(&self, class: u32) -> Option<&str> {
+        let _ = class;
+        None
+    }
+}
