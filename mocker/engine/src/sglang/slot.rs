@@ -91,7 +91,7 @@ impl Slot {
 /// The arena of requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
-    slots: Vec<Slot>,
+    all: Vec<Slot>,
     unused: Vec<RequestId>,
     /// Freed since the last pass was decided: their numbers may still stand in its outcome.
     leaving: Vec<RequestId>,
@@ -100,8 +100,8 @@ pub(super) struct Slots {
 impl Slots {
     pub(super) fn add(&mut self) -> RequestId {
         self.unused.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            RequestId(self.slots.len() as u32 - 1)
+            self.all.push(Slot::default());
+            RequestId(self.all.len() as u32 - 1)
         })
     }
 
@@ -117,7 +117,7 @@ impl Slots {
     }
 
     pub(super) fn get(&self, id: RequestId) -> Option<&Slot> {
-        self.slots.get(id.index())
+        self.all.get(id.index())
     }
 }
 
@@ -125,13 +125,13 @@ impl std::ops::Index<RequestId> for Slots {
     type Output = Slot;
     #[inline]
     fn index(&self, id: RequestId) -> &Slot {
-        &self.slots[id.index()]
+        &self.all[id.index()]
     }
 }
 
 impl std::ops::IndexMut<RequestId> for Slots {
     #[inline]
     fn index_mut(&mut self, id: RequestId) -> &mut Slot {
-        &mut self.slots[id.index()]
+        &mut self.all[id.index()]
     }
 }

@@ -57,6 +57,7 @@ impl Scheduler {
 
     /// Runs `passes` steady passes.
     pub(super) fn run_steady(&mut self, passes: u32, pass: &mut Pass) {
+        self.slots.recycle();
         pass.decode = self.decode_batch();
         let page_size = self.config.page_size;
         for &id in &self.running {

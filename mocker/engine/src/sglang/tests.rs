@@ -268,7 +268,6 @@ fn a_prefill_worker_ends_with_the_first_token_and_holds_the_kv_until_released() 
     check(&scheduler);
     assert_eq!((scheduler.active_blocks(), scheduler.kv.tree.evictable()), (0, 6));
     let again = scheduler.submit(request(16, 1, 0, 7, 100, 50));
-    assert_eq!(again, id);
     step(&mut scheduler, &mut pass);
     assert_eq!(pass.admitted[0].cached_tokens, 96);
     assert!(scheduler.abort(again));
