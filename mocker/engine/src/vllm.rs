@@ -59,6 +59,7 @@ pub enum Capacity {
 
 /// Settings of one rank's scheduler.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is one switch of vLLM")]
 pub struct Config {
     /// Blocks of the pool, vLLM's null block included (at least 2).
     pub num_gpu_blocks: u32,

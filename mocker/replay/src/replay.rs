@@ -185,7 +185,7 @@ impl<'a> Replay<'a> {
             match event {
                 Event::StepEnds { worker, version } => {
                     if self.workers[worker as usize].version == version {
-                        self.end_step(worker)?;
+                        self.end_step(worker);
                     }
                 }
                 Event::WorkerReady { worker } => {
@@ -195,7 +195,7 @@ impl<'a> Replay<'a> {
                 Event::TurnDue { session } => {
                     let mut hashes = Vec::new();
                     let turn = self.workload.take_next(session, &mut hashes)?;
-                    self.dispatch(turn, hashes)?;
+                    self.dispatch(turn, hashes);
                 }
             }
         }
@@ -214,12 +214,12 @@ impl<'a> Replay<'a> {
             let mut hashes = Vec::new();
             let Some(turn) = self.workload.take(&mut hashes)? else { return Ok(()) };
             self.sessions += 1;
-            self.dispatch(turn, hashes)?;
+            self.dispatch(turn, hashes);
         }
     }
 
     /// Sends a request to the next worker.
-    fn dispatch(&mut self, turn: Turn, known: Vec<u64>) -> Result<(), ReplayError> {
+    fn dispatch(&mut self, turn: Turn, known: Vec<u64>) {
         let index = self.next_worker;
         self.next_worker = (index + 1) % self.workers.len() as u32;
         let live = Live { turn, arrival: self.now, worker: index, ..Live::default() };
@@ -232,7 +232,8 @@ impl<'a> Replay<'a> {
             let workload = &self.workload;
             let session = || workload.session_name(turn.session).into_owned();
             self.collector.record(&live, session, TerminalStatus::Rejected, Some(rejection.to_string()));
-            return self.continue_session(&turn);
+            self.continue_session(&turn);
+            return;
         }
         let request = Request {
             prompt_tokens: turn.input_tokens,
@@ -254,7 +255,6 @@ impl<'a> Replay<'a> {
             Some(end) if before != Some(end) => self.announce_end(index, end),
             Some(_) => {}
         }
-        Ok(())
     }
 
     fn announce_end(&mut self, worker: u32, end: Nanos) {
@@ -286,7 +286,7 @@ impl<'a> Replay<'a> {
         self.to_start = to_start;
     }
 
-    fn end_step(&mut self, worker: u32) -> Result<(), ReplayError> {
+    fn end_step(&mut self, worker: u32) {
         let Worker { engine, slots, .. } = &mut self.workers[worker as usize];
         let step = engine.finish();
         self.collector.digest.add(step.end(), Happened::StepEnded, u64::from(worker));
@@ -300,19 +300,17 @@ impl<'a> Replay<'a> {
             let Some(live) = self.lives.take(id) else { continue };
             let workload = &self.workload;
             self.collector.completed(&live, || workload.session_name(live.turn.session).into_owned());
-            self.continue_session(&live.turn)?;
+            self.continue_session(&live.turn);
         }
         self.ended = ended;
-        Ok(())
     }
 
     /// A turn has ended: its session goes on, or leaves.
-    fn continue_session(&mut self, turn: &Turn) -> Result<(), ReplayError> {
+    fn continue_session(&mut self, turn: &Turn) {
         match self.workload.next_delay(turn) {
             Some(delay) => self.events.push(self.now + delay, Event::TurnDue { session: turn.session }),
             None => self.sessions -= 1,
         }
-        Ok(())
     }
 
     fn close(mut self) -> Result<Outcome, ReplayError> {

@@ -1,4 +1,4 @@
-//! The summary for people, in the layout that AIPerf made familiar.
+//! The summary for people, in the layout that `AIPerf` made familiar.
 
 use std::fmt;
 

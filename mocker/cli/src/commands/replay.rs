@@ -51,5 +51,5 @@ fn check_sla(flags: &Flags, outcome: &Outcome) -> Result<(), Failure> {
     if share >= wanted {
         return Ok(());
     }
-    Err(Failure::sla(format_args!("{:.4} of the requests keep the SLA, --fail-on-sla asks for {wanted}", share)))
+    Err(Failure::sla(format_args!("{share:.4} of the requests keep the SLA, --fail-on-sla asks for {wanted}")))
 }

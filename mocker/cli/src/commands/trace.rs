@@ -1,4 +1,5 @@
 //! `dynosim trace`: look at traces, make traces.
+#![allow(clippy::doc_markdown, reason = "doc comments are help texts here")]
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

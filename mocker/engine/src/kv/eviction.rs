@@ -23,7 +23,7 @@ pub trait EvictionPolicy {
     fn touch(&mut self, _hash: u64) {}
 
     /// Number of inactive blocks.
-    fn len(&self) -> u32;
+    fn count(&self) -> u32;
 }
 
 /// The policies that a user can choose.
@@ -94,7 +94,7 @@ impl EvictionPolicy for Policy {
         each!(self, policy => policy.touch(hash));
     }
 
-    fn len(&self) -> u32 {
-        each!(self, policy => policy.len())
+    fn count(&self) -> u32 {
+        each!(self, policy => policy.count())
     }
 }

@@ -57,7 +57,7 @@ impl EvictionPolicy for Lineage {
         Some(block)
     }
 
-    fn len(&self) -> u32 {
+    fn count(&self) -> u32 {
         self.list.len()
     }
 }

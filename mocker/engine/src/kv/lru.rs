@@ -32,7 +32,7 @@ impl EvictionPolicy for Lru {
         Some(block)
     }
 
-    fn len(&self) -> u32 {
+    fn count(&self) -> u32 {
         self.list.len()
     }
 }
@@ -51,6 +51,6 @@ mod tests {
         lru.insert(BlockId(2), 0, None); // 3 1 2
         let order: Vec<_> = std::iter::from_fn(|| lru.evict()).map(|b| b.0).collect();
         assert_eq!(order, [3, 1, 2]);
-        assert_eq!(lru.len(), 0);
+        assert_eq!(lru.count(), 0);
     }
 }

@@ -54,7 +54,7 @@ impl EvictionPolicy for MultiLru {
         self.sketch.add(hash);
     }
 
-    fn len(&self) -> u32 {
+    fn count(&self) -> u32 {
         self.levels.iter().map(List::len).sum()
     }
 }

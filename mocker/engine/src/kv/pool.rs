@@ -58,7 +58,7 @@ impl BlockPool {
 
     /// Blocks that nobody holds.
     pub fn free(&self) -> u32 {
-        self.clean.len() as u32 + self.inactive.len()
+        self.clean.len() as u32 + self.inactive.count()
     }
 
     /// Free blocks whose handing out evicts nothing.
@@ -151,7 +151,7 @@ impl BlockPool {
             return false;
         }
         let content = self.clean.len();
-        let mut order = Vec::with_capacity(self.inactive.len() as usize);
+        let mut order = Vec::with_capacity(self.inactive.count() as usize);
         while let Some(block) = self.inactive.evict() {
             self.forget(block);
             order.push(block);

@@ -1,4 +1,5 @@
 //! Flags of `dynosim replay`: those of `python -m dynamo.replay` 1.3 and 1.4, and a few of ours.
+#![allow(clippy::doc_markdown, reason = "doc comments are help texts here")]
 
 use std::path::PathBuf;
 
