@@ -67,7 +67,7 @@ pub struct Step {
     /// When each pass ended. Empty if nothing was computed (blocks were reserved, no more).
     pub ends: Vec<Nanos>,
     /// Per rank what happened. In a run of several passes, every request of `emitted` got its tokens in each of them,
-    /// and nothing else happened; `prefill` and `decode` describe the first pass.
+    /// requests of `finished` ended with the last; `decode` describes the first pass.
     pub ranks: Vec<Pass>,
 }
 
@@ -119,8 +119,20 @@ macro_rules! each {
 
 impl Rank {
     fn schedule_and_complete(&mut self, pass: &mut Pass) {
-        each!(self, rank => rank.schedule(pass));
+        self.schedule(pass);
         each!(self, rank => rank.complete(pass));
+    }
+
+    /// Decides a pass. One that does nothing but throw requests out costs no time: what it made possible comes at once.
+    fn schedule(&mut self, pass: &mut Pass) {
+        loop {
+            let preempted = pass.preempted.len();
+            each!(self, rank => rank.schedule(pass));
+            if !pass.is_idle() || pass.preempted.len() == preempted {
+                return;
+            }
+            each!(self, rank => rank.complete(pass));
+        }
     }
 
     /// Takes up the pass that was decided ahead and decides the one after it. The output of a pass that computes
@@ -134,7 +146,7 @@ impl Rank {
             ahead.decided = false;
         }
         if !ahead.decided {
-            each!(self, rank => rank.schedule(pass));
+            self.schedule(pass);
         }
         ahead.decided = !pass.is_idle();
         if ahead.decided {
@@ -327,7 +339,7 @@ impl Engine {
 
     fn steady(&self) -> Option<Steady> {
         match self.ranks.as_slice() {
-            [rank] => each!(rank, rank => rank.steady()),
+            [rank] => each!(rank, rank => rank.steady(RUN_PASSES_MAX)),
             _ => None,
         }
     }
@@ -336,7 +348,7 @@ impl Engine {
         let mut batch = steady.decode;
         let mut end = self.step.start;
         self.step.ranks[0].decode = batch;
-        for _ in 0..steady.passes.min(RUN_PASSES_MAX) {
+        for _ in 0..steady.passes {
             end += self.timing.pass(self.role, PrefillBatch::default(), batch, self.kv_capacity_tokens);
             self.step.ends.push(end);
             batch.kv_tokens += u64::from(batch.requests);

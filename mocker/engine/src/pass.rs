@@ -74,10 +74,14 @@ pub struct KvEvents {
     pub items: Vec<KvEvent>,
     /// Block hashes that the items point to.
     pub hashes: Vec<u64>,
+    /// For each item the pass of the step that it belongs to, from 0; it becomes visible when that pass ends.
+    pub passes: Vec<u32>,
+    /// The pass that is being recorded.
+    pub in_pass: u32,
 }
 
 impl KvEvents {
-    /// Records one stored block; continues the last event if that stored `parent` just before and `extend` is set.
+    /// Records blocks stored one after the other, the first being a child of `parent`.
     pub fn stored(&mut self, parent: Option<u64>, hashes: impl Iterator<Item = u64>) {
         if !self.enabled {
             return;
@@ -86,7 +90,7 @@ impl KvEvents {
         self.hashes.extend(hashes);
         let len = self.hashes.len() as u32 - start;
         if len > 0 {
-            self.items.push(KvEvent::Stored { parent, start, len });
+            self.push(KvEvent::Stored { parent, start, len });
         }
     }
 
@@ -99,14 +103,14 @@ impl KvEvents {
         self.hashes.extend(hashes);
         let len = self.hashes.len() as u32 - start;
         if len > 0 {
-            self.items.push(KvEvent::Removed { start, len });
+            self.push(KvEvent::Removed { start, len });
         }
     }
 
     /// Records that everything was dropped.
     pub fn cleared(&mut self) {
         if self.enabled {
-            self.items.push(KvEvent::Cleared);
+            self.push(KvEvent::Cleared);
         }
     }
 
@@ -114,6 +118,13 @@ impl KvEvents {
     pub fn clear(&mut self) {
         self.items.clear();
         self.hashes.clear();
+        self.passes.clear();
+        self.in_pass = 0;
+    }
+
+    fn push(&mut self, item: KvEvent) {
+        self.items.push(item);
+        self.passes.push(self.in_pass);
     }
 }
 
@@ -161,8 +172,8 @@ impl Pass {
 /// The passes ahead that a scheduler knows to be alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steady {
-    /// How many passes, at least 1, in which every one of `decode.requests` gets exactly one token, none ends, nobody is
-    /// admitted or thrown out, and no KV event happens.
+    /// How many passes, at least 1, in which every one of `decode.requests` gets exactly one token, nobody is admitted or
+    /// thrown out, and nobody ends but perhaps with the last of them.
     pub passes: u32,
     /// The first of them; each further one has `requests` more KV tokens.
     pub decode: DecodeBatch,
@@ -195,10 +206,11 @@ pub trait Scheduler {
     /// Applies the output of the pass that was scheduled last.
     fn complete(&mut self, pass: &mut Pass);
 
-    /// The equal passes ahead, if any. `None` is always allowed; it only costs speed.
-    fn steady(&self) -> Option<Steady>;
+    /// The equal passes ahead, at most `limit`, if any. `None` is always allowed; it only costs speed.
+    fn steady(&self, limit: u32) -> Option<Steady>;
 
     /// Runs `passes` (at most [`Steady::passes`]) of them at once; lists in `pass.emitted` who got one token in each.
+    /// KV events name their pass ([`KvEvents::passes`]).
     fn advance(&mut self, passes: u32, pass: &mut Pass);
 
     /// Requests that are neither finished nor aborted.

@@ -39,7 +39,7 @@ fn blocks_allocated(policy: QueuePolicy) -> u64 {
         for _ in 0..pass.finished.len() {
             coming.pop().map(|request| scheduler.submit(request));
         }
-        if let Some(steady) = scheduler.steady() {
+        if let Some(steady) = scheduler.steady(u32::MAX) {
             pass.clear();
             scheduler.advance(steady.passes / 2, &mut pass);
         }

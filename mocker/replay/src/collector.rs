@@ -58,7 +58,6 @@ impl Collector {
         }
         // Requests that got their last token as this step began share the durations of its passes.
         let mut in_step = 0;
-        let end = step.end();
         for emission in &pass.emitted {
             let live = lives.get_mut(slots[emission.request.index()]);
             if live.tokens > 0 && live.last_token == step.start {
@@ -66,7 +65,6 @@ impl Collector {
             } else if live.tokens > 0 {
                 self.itl.push(first_end - live.last_token, 1);
             }
-            self.digest.add(end, Happened::Token, u64::from(emission.request.0));
             note_tokens(live, emission.tokens, step);
             if emission.tokens > 1 {
                 self.itl.push(Nanos::ZERO, (emission.tokens - 1) * step.ends.len() as u32);
@@ -74,6 +72,7 @@ impl Collector {
         }
         // A request that joined late in a longer step still saw its further passes.
         let total = pass.emitted.len() as u32;
+        self.digest.add(step.end(), Happened::Tokens, u64::from(total) * step.ends.len() as u64);
         let mut before = step.start;
         for (index, &end) in step.ends.iter().enumerate() {
             let weight = if index == 0 { in_step } else { total };

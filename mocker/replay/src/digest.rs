@@ -13,7 +13,7 @@ pub(crate) enum Happened {
     Arrived,
     Rejected,
     StepEnded,
-    Token,
+    Tokens,
     Preempted,
     Completed,
 }

@@ -286,8 +286,8 @@ impl crate::pass::Scheduler for Scheduler {
         }
     }
 
-    fn steady(&self) -> Option<crate::pass::Steady> {
-        self.find_steady()
+    fn steady(&self, limit: u32) -> Option<crate::pass::Steady> {
+        self.find_steady(limit)
     }
 
     fn advance(&mut self, passes: u32, pass: &mut Pass) {

@@ -7,14 +7,14 @@ use crate::pass::{Emission, Pass, Steady};
 impl Scheduler {
     /// The passes ahead in which the same batch decodes and nothing else happens. Needs the batch to be settled (the
     /// last pass was decode, nobody ended in it) and the queue to be out of play (empty, or the full flag set).
-    pub(super) fn find_steady(&self) -> Option<Steady> {
+    pub(super) fn find_steady(&self, limit: u32) -> Option<Steady> {
         let settled = self.mode == Mode::Decode && self.ended.is_empty() && self.chunked.is_none();
         let quiet = self.reserving.is_empty() && (self.full || self.waiting.is_empty()) && !self.someone_joins();
         if !settled || !quiet || self.running.is_empty() {
             return None;
         }
         let remaining = self.running.iter().map(|&id| self.slots[id].remaining()).min()?;
-        let passes = self.passes_with_pages(remaining.saturating_sub(1));
+        let passes = self.passes_with_pages(remaining.saturating_sub(1).min(limit));
         (passes > 0).then(|| Steady { passes, decode: self.decode_batch() })
     }
 

@@ -112,7 +112,7 @@ fn steady_passes_leave_the_state_of_single_passes() {
                     assert_eq!(fast.submit(request.clone()), slow.submit(request));
                 }
             }
-            if let Some(steady) = fast.steady() {
+            if let Some(steady) = fast.steady(u32::MAX) {
                 let passes = 1 + dice.roll(steady.passes);
                 one.clear();
                 fast.advance(passes, &mut one);

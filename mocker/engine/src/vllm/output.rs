@@ -12,10 +12,15 @@ impl Scheduler {
             self.process_entry(entry, pass);
         }
         if !pass.finished.is_empty() {
-            let arena = &self.arena;
-            self.running.retain(|&id| arena[id].state == State::Running);
+            self.drop_finished();
         }
         self.retire(entries);
+    }
+
+    /// Takes requests that have ended off the running list.
+    pub(super) fn drop_finished(&mut self) {
+        let arena = &self.arena;
+        self.running.retain(|&id| arena[id].state == State::Running);
     }
 
     fn process_entry(&mut self, entry: &Scheduled, pass: &mut Pass) {
@@ -40,12 +45,13 @@ impl Scheduler {
                 self.store_full(id, known, &mut pass.events);
             }
         }
-        if self.arena[id].known() >= self.arena[id].end {
-            self.finish(id, pass);
-        }
+        self.finish_if_done(id, pass);
     }
 
-    fn finish(&mut self, id: RequestId, pass: &mut Pass) {
+    pub(super) fn finish_if_done(&mut self, id: RequestId, pass: &mut Pass) {
+        if self.arena[id].known() < self.arena[id].end {
+            return;
+        }
         pass.finished.push(id);
         self.unfinished -= 1;
         self.head_refused = false;

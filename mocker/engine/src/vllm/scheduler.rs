@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::queue::Queue;
 use super::sequence::{Arena, State};
+use super::steady::BlockEvent;
 use super::{Capacity, Config, Policy, Preemption};
 use crate::kv::{BlockId, BlockPool};
 use crate::mtp::Mtp;
@@ -57,6 +58,8 @@ pub struct Scheduler {
     pub(super) passes: VecDeque<Vec<Scheduled>>,
     /// Buffers for further passes.
     spare: Vec<Vec<Scheduled>>,
+    /// Buffer of a run.
+    pub(super) block_events: Vec<BlockEvent>,
     pub(super) unfinished: usize,
     /// Guaranteed-no-evict: blocks that the running requests may need at most.
     pub(super) promised_blocks: u32,
@@ -80,6 +83,7 @@ impl Scheduler {
             activated: VecDeque::new(),
             passes: VecDeque::new(),
             spare: Vec::new(),
+            block_events: Vec::new(),
             unfinished: 0,
             promised_blocks: 0,
             passes_since_prefill: u32::MAX,
@@ -222,7 +226,7 @@ impl Scheduler {
             }
             let held = self.arena[id].blocks.len() as u32;
             while !self.grow(id, wanted, &mut pass.events) {
-                let position = self.victim();
+                let position = self.victim(plan);
                 let victim = self.running.remove(position);
                 plan.cancel(victim);
                 self.send_back(victim);
@@ -244,13 +248,17 @@ impl Scheduler {
     }
 
     /// Position of the running request to preempt next.
-    fn victim(&self) -> usize {
+    fn victim(&self, plan: &Plan) -> usize {
         let last = self.running.len() - 1;
         match (self.config.policy, self.config.preemption) {
             (Policy::Fcfs, Preemption::Lifo) => last,
             // Were prompts in the making its victims too, two of them could undo each other for ever.
             (Policy::Fcfs, Preemption::Fifo) => {
-                self.running.iter().position(|&id| self.arena[id].decoding).unwrap_or(last)
+                let decodes = |&id: &RequestId| match plan.scheduled.iter().find(|entry| entry.request == id) {
+                    Some(entry) => entry.decode,
+                    None => self.arena[id].decoding,
+                };
+                self.running.iter().position(decodes).unwrap_or(last)
             }
             (Policy::Priority, _) => (0..=last).max_by_key(|&at| self.arena[self.running[at]].rank()).unwrap_or(last),
         }
@@ -387,8 +395,9 @@ impl pass::Scheduler for Scheduler {
             prefill_held: self.prefill_held(),
             scheduled: self.spare.pop().unwrap_or_default(),
         };
+        let preempted = pass.preempted.len();
         self.schedule_running(&mut plan, pass);
-        if pass.preempted.is_empty() {
+        if pass.preempted.len() == preempted {
             self.enter_activated(&mut plan, pass);
             self.admit(&mut plan, pass);
         }
@@ -399,8 +408,8 @@ impl pass::Scheduler for Scheduler {
         self.process_output(pass);
     }
 
-    fn steady(&self) -> Option<Steady> {
-        self.steady_passes()
+    fn steady(&self, limit: u32) -> Option<Steady> {
+        self.steady_passes(limit)
     }
 
     fn advance(&mut self, passes: u32, pass: &mut Pass) {

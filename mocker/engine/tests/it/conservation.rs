@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use dynosim_engine::kv::BlockId;
 use dynosim_engine::pass::{Pass, Scheduler as _};
+use dynosim_engine::vllm::Preemption;
 use dynosim_engine::{EngineConfig, Horizon, RequestId, SchedulerConfig, vllm};
 use proptest::prelude::*;
 
@@ -46,7 +47,9 @@ fn check_kv_events(log: &Log) -> Result<(), TestCaseError> {
             Entry::Removed(hash) => {
                 let copies = cached.get_mut(hash).filter(|copies| **copies > 0);
                 prop_assert!(copies.is_some(), "{hash} was removed but not stored");
-                copies.into_iter().for_each(|copies| *copies -= 1);
+                if let Some(copies) = copies {
+                    *copies -= 1;
+                }
             }
             _ => {}
         }
@@ -55,7 +58,7 @@ fn check_kv_events(log: &Log) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn requests_tokens_and_blocks_are_conserved((config, visits) in engine_and_visits(true), ranks in 1..3u32) {
@@ -65,6 +68,19 @@ proptest! {
         prop_assert_eq!(log.active_blocks_at_end, 0, "all blocks are free when all requests are gone");
         if ranks == 1 {
             check_kv_events(&log)?;
+        }
+    }
+
+    /// Without the reserve for whole prompts, requests under pressure undo each other's work all the time.
+    #[test]
+    fn prompts_that_compete_for_blocks_all_get_done(
+        (config, visits) in engine_and_visits(false),
+        preemption in prop_oneof![Just(Preemption::Fifo), Just(Preemption::Lifo)],
+    ) {
+        if let SchedulerConfig::Vllm(scheduler) = config.scheduler {
+            let scheduler = vllm::Config { preemption, scheduler_reserve_full_isl: false, ..scheduler };
+            let config = EngineConfig { scheduler: SchedulerConfig::Vllm(scheduler), ..config };
+            check_requests(&config, &visits, &drive(&config, &visits, Horizon::Run))?;
         }
     }
 

@@ -66,6 +66,9 @@ impl Log {
     }
 }
 
+/// Far more than any run here needs: an engine that goes on longer makes no progress.
+const ENTRIES_MAX: usize = 500_000;
+
 /// Runs all visits through a new engine.
 pub(crate) fn drive(config: &EngineConfig, visits: &[Visit], horizon: Horizon) -> Log {
     let mut engine = Engine::new(config.clone());
@@ -82,6 +85,7 @@ pub(crate) fn drive(config: &EngineConfig, visits: &[Visit], horizon: Horizon) -
     loop {
         let next = engine.busy_until().into_iter().chain(due.peek().map(|&(at, ..)| at)).min();
         let Some(now) = next else { break };
+        assert!(log.entries.len() < ENTRIES_MAX, "the engine does not come to an end");
         if engine.busy_until() == Some(now) {
             let step = engine.finish().clone();
             write_down(&step, &mut present, &mut log);
@@ -130,7 +134,8 @@ fn write_down(step: &Step, present: &mut BTreeMap<Ticket, usize>, log: &mut Log)
                 log.entries.extend(std::iter::repeat_n((end, Entry::Token(visit(emission.request))), times));
             }
         }
-        for event in &pass.events.items {
+        for (event, &at) in pass.events.items.iter().zip(&pass.events.passes) {
+            let end = step.ends.get(at as usize).copied().unwrap_or(end);
             let (entry, start, len): (fn(u64) -> Entry, _, _) = match *event {
                 KvEvent::Stored { start, len, .. } => (Entry::Stored, start, len),
                 KvEvent::Removed { start, len } => (Entry::Removed, start, len),
@@ -148,6 +153,9 @@ fn write_down(step: &Step, present: &mut BTreeMap<Ticket, usize>, log: &mut Log)
     }
 }
 
+/// Arrival, abort after, prompt, output, family, tokens shared with the family, priority.
+type RawVisit = (u64, Option<u64>, u32, u32, u64, u32, i32);
+
 /// Requests in a few families that share prefixes, for blocks of `block_size` tokens.
 pub(crate) fn visits(block_size: u32, aborts: bool) -> impl Strategy<Value = Vec<Visit>> {
     let visit = (
@@ -160,7 +168,7 @@ pub(crate) fn visits(block_size: u32, aborts: bool) -> impl Strategy<Value = Vec
         -2..3i32,
     );
     proptest::collection::vec(visit, 1..24).prop_map(move |raw| {
-        let make = |(index, raw): (usize, (u64, Option<u64>, u32, u32, u64, u32, i32))| {
+        let make = |(index, raw): (usize, RawVisit)| {
             let (at, abort, prompt, output, family, shared, priority) = raw;
             let hashes = (0..prompt / block_size).map(|block| {
                 let own = if (block + 1) * block_size <= shared { 0 } else { 1 + index as u64 };

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::drive::{Entry, drive, engine, engine_and_visits, visits};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn runs_give_the_same_tokens_at_the_same_nanoseconds((config, visits) in engine_and_visits(true)) {
