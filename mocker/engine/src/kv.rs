@@ -15,6 +15,7 @@
 //!
 //! Block 0 is vLLM's null block: it counts in the pool's size and is never handed out.
 
+mod blocks;
 mod eviction;
 mod lineage;
 mod list;
@@ -23,6 +24,7 @@ mod multi_lru;
 mod pool;
 mod sketch;
 
+pub use blocks::{Block, Blocks};
 pub use eviction::{Eviction, EvictionPolicy};
 pub use pool::{BlockPool, Hit};
 
@@ -33,6 +35,12 @@ pub struct BlockId(pub u32);
 impl BlockId {
     /// Stands for "no block" in arrays.
     pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// The block, unless it stands for none.
+    #[inline]
+    pub(crate) fn some(self) -> Option<Self> {
+        (self != Self::NONE).then_some(self)
+    }
 
     /// As an index into per-block arrays.
     #[inline]

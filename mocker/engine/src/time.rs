@@ -13,8 +13,10 @@ impl Nanos {
     pub const MAX: Self = Self(u64::MAX);
 
     /// Milliseconds, rounded once to the nearest nanosecond. Negative values and NaN become zero.
+    #[inline]
     pub fn from_ms(ms: f64) -> Self {
-        Self((ms * 1e6).round() as u64)
+        // The cast cuts; adding a half first is much cheaper than `round`, which is a call on plain x86-64.
+        Self((ms * 1e6 + 0.5) as u64)
     }
 
     /// Seconds, rounded once to the nearest nanosecond. Negative values and NaN become zero.

@@ -145,20 +145,28 @@ impl Weighted {
         }
         let mut before = 0;
         let starts: Vec<u64> = weights.iter().map(|weight| (before, before += weight).0).collect();
-        let mut found = vec![0; ranks.len()];
-        let mut buckets: Vec<usize> =
+        let of_rank: Vec<usize> =
             ranks.iter().map(|&rank| starts.partition_point(|&start| start <= rank) - 1).collect();
-        let of_rank = buckets.clone();
-        buckets.sort_unstable();
-        buckets.dedup();
-        for bucket in buckets {
-            let mut members: Vec<_> = self.iter().filter(|&(v, _)| bucket_of(v).min(overflow) == bucket).collect();
-            members.sort_unstable();
-            for at in (0..ranks.len()).filter(|&at| of_rank[at] == bucket) {
-                found[at] = at_rank(&members, ranks[at] - starts[bucket]);
+        let mut wanted = of_rank.clone();
+        wanted.sort_unstable();
+        wanted.dedup();
+        // Per bucket its place among the wanted ones; most have none.
+        let mut places = vec![u8::MAX; overflow + 1];
+        for (place, &bucket) in wanted.iter().enumerate() {
+            places[bucket] = place as u8;
+        }
+        let mut members = vec![Vec::new(); wanted.len()];
+        for (value, weight) in self.iter() {
+            if let Some(members) = members.get_mut(usize::from(places[bucket_of(value).min(overflow)])) {
+                members.push((value, weight));
             }
         }
-        found
+        for members in &mut members {
+            members.sort_unstable();
+        }
+        let at =
+            |(&rank, &bucket): (&u64, &usize)| at_rank(&members[usize::from(places[bucket])], rank - starts[bucket]);
+        ranks.iter().zip(&of_rank).map(at).collect()
     }
 }
 

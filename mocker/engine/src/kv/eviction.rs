@@ -1,6 +1,7 @@
 //! Which inactive block goes first.
 
 use super::BlockId;
+use super::blocks::Blocks;
 use super::lineage::Lineage;
 use super::lru::Lru;
 use super::multi_lru::MultiLru;
@@ -10,14 +11,14 @@ use super::multi_lru::MultiLru;
 /// The pool guarantees that a block is inserted at most once, removed or evicted only while inside, and that the blocks
 /// of one request are inserted deepest first.
 pub trait EvictionPolicy {
-    /// `block` lost its last holder. `parent` is the block before it in that holder's sequence.
-    fn insert(&mut self, block: BlockId, hash: u64, parent: Option<BlockId>);
+    /// `block` lost its last holder; its content and parent are set.
+    fn insert(&mut self, blocks: &mut Blocks, block: BlockId);
 
     /// `block` is used again.
-    fn remove(&mut self, block: BlockId);
+    fn remove(&mut self, blocks: &mut Blocks, block: BlockId);
 
     /// Takes out the block to evict next.
-    fn evict(&mut self) -> Option<BlockId>;
+    fn evict(&mut self, blocks: &mut Blocks) -> Option<BlockId>;
 
     /// A block of this hash was used (hit or stored); for policies that count.
     fn touch(&mut self, _hash: u64) {}
@@ -60,8 +61,8 @@ pub(super) enum Policy {
 impl Policy {
     pub(super) fn new(kind: Eviction, blocks: u32) -> Self {
         match kind {
-            Eviction::Lineage => Self::Lineage(Lineage::new(blocks)),
-            Eviction::Lru => Self::Lru(Lru::new(blocks)),
+            Eviction::Lineage => Self::Lineage(Lineage::new()),
+            Eviction::Lru => Self::Lru(Lru::new()),
             Eviction::MultiLru => Self::MultiLru(MultiLru::new(blocks)),
         }
     }
@@ -78,22 +79,27 @@ macro_rules! each {
 }
 
 impl EvictionPolicy for Policy {
-    fn insert(&mut self, block: BlockId, hash: u64, parent: Option<BlockId>) {
-        each!(self, policy => policy.insert(block, hash, parent));
+    #[inline]
+    fn insert(&mut self, blocks: &mut Blocks, block: BlockId) {
+        each!(self, policy => policy.insert(blocks, block));
     }
 
-    fn remove(&mut self, block: BlockId) {
-        each!(self, policy => policy.remove(block));
+    #[inline]
+    fn remove(&mut self, blocks: &mut Blocks, block: BlockId) {
+        each!(self, policy => policy.remove(blocks, block));
     }
 
-    fn evict(&mut self) -> Option<BlockId> {
-        each!(self, policy => policy.evict())
+    #[inline]
+    fn evict(&mut self, blocks: &mut Blocks) -> Option<BlockId> {
+        each!(self, policy => policy.evict(blocks))
     }
 
+    #[inline]
     fn touch(&mut self, hash: u64) {
         each!(self, policy => policy.touch(hash));
     }
 
+    #[inline]
     fn count(&self) -> u32 {
         each!(self, policy => policy.count())
     }

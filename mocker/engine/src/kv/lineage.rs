@@ -5,60 +5,50 @@
 //! the continuation of the one it did not hold.
 
 use super::BlockId;
+use super::blocks::Blocks;
 use super::eviction::EvictionPolicy;
-use super::list::{Links, List};
+use super::list::List;
 
-/// Oldest leaf first.
+/// Oldest leaf first. A block's tally is the number of inactive blocks that name it as their parent.
 #[derive(Clone, Debug)]
-pub(super) struct Lineage {
-    links: Links,
-    list: List,
-    /// Per block: the parent it was inserted with.
-    parents: Vec<BlockId>,
-    /// Per block: how many inactive blocks name it as their parent.
-    children: Vec<u32>,
-}
+pub(super) struct Lineage(List);
 
 impl Lineage {
-    pub(super) fn new(blocks: u32) -> Self {
-        Self {
-            links: Links::new(blocks),
-            list: List::EMPTY,
-            parents: vec![BlockId::NONE; blocks as usize],
-            children: vec![0; blocks as usize],
-        }
+    pub(super) fn new() -> Self {
+        Self(List::EMPTY)
     }
 }
 
 impl EvictionPolicy for Lineage {
-    fn insert(&mut self, block: BlockId, _hash: u64, parent: Option<BlockId>) {
-        self.list.push_back(&mut self.links, block);
-        self.parents[block.index()] = parent.unwrap_or(BlockId::NONE);
-        if let Some(parent) = parent {
-            self.children[parent.index()] += 1;
+    #[inline]
+    fn insert(&mut self, blocks: &mut Blocks, block: BlockId) {
+        self.0.push_back(blocks, block);
+        if let Some(parent) = blocks[block].parent.some() {
+            blocks[parent].tally += 1;
         }
     }
 
-    fn remove(&mut self, block: BlockId) {
-        self.list.remove(&mut self.links, block);
-        let parent = self.parents[block.index()];
-        if parent != BlockId::NONE {
-            self.children[parent.index()] -= 1;
+    #[inline]
+    fn remove(&mut self, blocks: &mut Blocks, block: BlockId) {
+        self.0.remove(blocks, block);
+        if let Some(parent) = blocks[block].parent.some() {
+            blocks[parent].tally -= 1;
         }
     }
 
-    fn evict(&mut self) -> Option<BlockId> {
-        let mut block = self.list.front()?;
-        while self.children[block.index()] > 0 {
+    #[inline]
+    fn evict(&mut self, blocks: &mut Blocks) -> Option<BlockId> {
+        let mut block = self.0.front()?;
+        while blocks[block].tally > 0 {
             // Some block is a leaf: following children from any block ends.
-            block = self.links.next(block)?;
+            block = blocks[block].next.some()?;
         }
-        self.remove(block);
+        self.remove(blocks, block);
         Some(block)
     }
 
     fn count(&self) -> u32 {
-        self.list.len()
+        self.0.len()
     }
 }
 
@@ -66,34 +56,42 @@ impl EvictionPolicy for Lineage {
 mod tests {
     use super::*;
 
-    fn evicted(policy: &mut Lineage) -> Vec<u32> {
-        std::iter::from_fn(|| policy.evict()).map(|b| b.0).collect()
+    struct Fixture {
+        blocks: Blocks,
+        lineage: Lineage,
+    }
+
+    impl Fixture {
+        /// Inserts (block, parent) pairs; parent 0 is none.
+        fn new(inserted: &[(u32, u32)]) -> Self {
+            let mut fixture = Self { blocks: Blocks::new(8), lineage: Lineage::new() };
+            for &(block, parent) in inserted {
+                fixture.blocks[BlockId(block)].parent = if parent == 0 { BlockId::NONE } else { BlockId(parent) };
+                fixture.lineage.insert(&mut fixture.blocks, BlockId(block));
+            }
+            fixture
+        }
+
+        fn evicted(&mut self) -> Vec<u32> {
+            std::iter::from_fn(|| self.lineage.evict(&mut self.blocks)).map(|b| b.0).collect()
+        }
     }
 
     #[test]
     fn a_parent_outlives_its_inactive_children() {
-        let mut lineage = Lineage::new(8);
-        lineage.insert(BlockId(1), 0, None);
-        lineage.insert(BlockId(2), 0, Some(BlockId(1))); // released later than its parent
-        lineage.insert(BlockId(3), 0, None);
-        assert_eq!(evicted(&mut lineage), [2, 1, 3]);
+        let mut released_after_its_parent = Fixture::new(&[(1, 0), (2, 1), (3, 0)]);
+        assert_eq!(released_after_its_parent.evicted(), [2, 1, 3]);
     }
 
     #[test]
     fn a_chain_released_deepest_first_goes_in_that_order() {
-        let mut lineage = Lineage::new(8);
-        lineage.insert(BlockId(3), 0, Some(BlockId(2)));
-        lineage.insert(BlockId(2), 0, Some(BlockId(1)));
-        lineage.insert(BlockId(1), 0, None);
-        assert_eq!(evicted(&mut lineage), [3, 2, 1]);
+        assert_eq!(Fixture::new(&[(3, 2), (2, 1), (1, 0)]).evicted(), [3, 2, 1]);
     }
 
     #[test]
     fn a_child_in_use_does_not_hold_its_parent() {
-        let mut lineage = Lineage::new(8);
-        lineage.insert(BlockId(1), 0, None);
-        lineage.insert(BlockId(2), 0, Some(BlockId(1)));
-        lineage.remove(BlockId(2));
-        assert_eq!(evicted(&mut lineage), [1]);
+        let mut fixture = Fixture::new(&[(1, 0), (2, 1)]);
+        fixture.lineage.remove(&mut fixture.blocks, BlockId(2));
+        assert_eq!(fixture.evicted(), [1]);
     }
 }

@@ -1,17 +1,8 @@
-//! Doubly linked lists threaded through one array of links, so that leaving from the middle costs the same as leaving
-//! from an end. A block is in at most one list at a time.
+//! Doubly linked lists threaded through the blocks, so that leaving from the middle costs the same as leaving from an
+//! end. A block is in at most one list at a time.
 
 use super::BlockId;
-
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    prev: BlockId,
-    next: BlockId,
-}
-
-/// The links of all blocks.
-#[derive(Clone, Debug)]
-pub(super) struct Links(Vec<Link>);
+use super::blocks::Blocks;
 
 /// The ends of one list.
 #[derive(Clone, Copy, Debug)]
@@ -19,16 +10,6 @@ pub(super) struct List {
     front: BlockId,
     back: BlockId,
     len: u32,
-}
-
-impl Links {
-    pub(super) fn new(blocks: u32) -> Self {
-        Self(vec![Link { prev: BlockId::NONE, next: BlockId::NONE }; blocks as usize])
-    }
-
-    pub(super) fn next(&self, block: BlockId) -> Option<BlockId> {
-        some(self.0[block.index()].next)
-    }
 }
 
 impl List {
@@ -39,13 +20,15 @@ impl List {
     }
 
     pub(super) fn front(&self) -> Option<BlockId> {
-        some(self.front)
+        self.front.some()
     }
 
-    pub(super) fn push_back(&mut self, links: &mut Links, block: BlockId) {
-        links.0[block.index()] = Link { prev: self.back, next: BlockId::NONE };
-        match some(self.back) {
-            Some(back) => links.0[back.index()].next = block,
+    #[inline]
+    pub(super) fn push_back(&mut self, blocks: &mut Blocks, block: BlockId) {
+        blocks[block].prev = self.back;
+        blocks[block].next = BlockId::NONE;
+        match self.back.some() {
+            Some(back) => blocks[back].next = block,
             None => self.front = block,
         }
         self.back = block;
@@ -53,20 +36,17 @@ impl List {
     }
 
     /// The caller guarantees that `block` is in this list.
-    pub(super) fn remove(&mut self, links: &mut Links, block: BlockId) {
-        let Link { prev, next } = links.0[block.index()];
-        match some(prev) {
-            Some(prev) => links.0[prev.index()].next = next,
+    #[inline]
+    pub(super) fn remove(&mut self, blocks: &mut Blocks, block: BlockId) {
+        let (prev, next) = (blocks[block].prev, blocks[block].next);
+        match prev.some() {
+            Some(prev) => blocks[prev].next = next,
             None => self.front = next,
         }
-        match some(next) {
-            Some(next) => links.0[next.index()].prev = prev,
+        match next.some() {
+            Some(next) => blocks[next].prev = prev,
             None => self.back = prev,
         }
         self.len -= 1;
     }
-}
-
-fn some(block: BlockId) -> Option<BlockId> {
-    (block != BlockId::NONE).then_some(block)
 }

@@ -1,39 +1,40 @@
 //! `lru`: the order of release, which is vLLM's free queue.
 
 use super::BlockId;
+use super::blocks::Blocks;
 use super::eviction::EvictionPolicy;
-use super::list::{Links, List};
+use super::list::List;
 
 /// Least recently released first.
 #[derive(Clone, Debug)]
-pub(super) struct Lru {
-    links: Links,
-    list: List,
-}
+pub(super) struct Lru(List);
 
 impl Lru {
-    pub(super) fn new(blocks: u32) -> Self {
-        Self { links: Links::new(blocks), list: List::EMPTY }
+    pub(super) fn new() -> Self {
+        Self(List::EMPTY)
     }
 }
 
 impl EvictionPolicy for Lru {
-    fn insert(&mut self, block: BlockId, _hash: u64, _parent: Option<BlockId>) {
-        self.list.push_back(&mut self.links, block);
+    #[inline]
+    fn insert(&mut self, blocks: &mut Blocks, block: BlockId) {
+        self.0.push_back(blocks, block);
     }
 
-    fn remove(&mut self, block: BlockId) {
-        self.list.remove(&mut self.links, block);
+    #[inline]
+    fn remove(&mut self, blocks: &mut Blocks, block: BlockId) {
+        self.0.remove(blocks, block);
     }
 
-    fn evict(&mut self) -> Option<BlockId> {
-        let block = self.list.front()?;
-        self.list.remove(&mut self.links, block);
+    #[inline]
+    fn evict(&mut self, blocks: &mut Blocks) -> Option<BlockId> {
+        let block = self.0.front()?;
+        self.0.remove(blocks, block);
         Some(block)
     }
 
     fn count(&self) -> u32 {
-        self.list.len()
+        self.0.len()
     }
 }
 
@@ -43,13 +44,14 @@ mod tests {
 
     #[test]
     fn a_block_that_was_used_again_loses_its_place() {
-        let mut lru = Lru::new(8);
+        let mut blocks = Blocks::new(8);
+        let mut lru = Lru::new();
         for block in [3, 2, 1] {
-            lru.insert(BlockId(block), 0, None);
+            lru.insert(&mut blocks, BlockId(block));
         }
-        lru.remove(BlockId(2)); // 3 1
-        lru.insert(BlockId(2), 0, None); // 3 1 2
-        let order: Vec<_> = std::iter::from_fn(|| lru.evict()).map(|b| b.0).collect();
+        lru.remove(&mut blocks, BlockId(2)); // 3 1
+        lru.insert(&mut blocks, BlockId(2)); // 3 1 2
+        let order: Vec<_> = std::iter::from_fn(|| lru.evict(&mut blocks)).map(|b| b.0).collect();
         assert_eq!(order, [3, 1, 2]);
         assert_eq!(lru.count(), 0);
     }

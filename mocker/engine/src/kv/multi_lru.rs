@@ -2,51 +2,44 @@
 //! level the least recently released.
 
 use super::BlockId;
+use super::blocks::Blocks;
 use super::eviction::EvictionPolicy;
-use super::list::{Links, List};
+use super::list::List;
 use super::sketch::Sketch;
 
 /// A block released with at least this many recent uses goes to the level one above.
 const LEVEL_THRESHOLDS: [u8; LEVELS - 1] = [2, 4, 8];
 const LEVELS: usize = 4;
 
-/// Least frequently, then least recently used.
+/// Least frequently, then least recently used. A block's tally is its level.
 #[derive(Clone, Debug)]
 pub(super) struct MultiLru {
-    links: Links,
     levels: [List; LEVELS],
-    /// Per block: the level it was inserted into.
-    level: Vec<u8>,
     sketch: Sketch,
 }
 
 impl MultiLru {
     pub(super) fn new(blocks: u32) -> Self {
-        Self {
-            links: Links::new(blocks),
-            levels: [List::EMPTY; LEVELS],
-            level: vec![0; blocks as usize],
-            sketch: Sketch::new(blocks),
-        }
+        Self { levels: [List::EMPTY; LEVELS], sketch: Sketch::new(blocks) }
     }
 }
 
 impl EvictionPolicy for MultiLru {
-    fn insert(&mut self, block: BlockId, hash: u64, _parent: Option<BlockId>) {
-        let uses = self.sketch.estimate(hash);
+    fn insert(&mut self, blocks: &mut Blocks, block: BlockId) {
+        let uses = self.sketch.estimate(blocks[block].hash);
         let level = LEVEL_THRESHOLDS.iter().filter(|&&threshold| uses >= threshold).count();
-        self.level[block.index()] = level as u8;
-        self.levels[level].push_back(&mut self.links, block);
+        blocks[block].tally = level as u32;
+        self.levels[level].push_back(blocks, block);
     }
 
-    fn remove(&mut self, block: BlockId) {
-        let level = usize::from(self.level[block.index()]);
-        self.levels[level].remove(&mut self.links, block);
+    fn remove(&mut self, blocks: &mut Blocks, block: BlockId) {
+        let level = blocks[block].tally as usize;
+        self.levels[level].remove(blocks, block);
     }
 
-    fn evict(&mut self) -> Option<BlockId> {
+    fn evict(&mut self, blocks: &mut Blocks) -> Option<BlockId> {
         let block = self.levels.iter().find_map(List::front)?;
-        self.remove(block);
+        self.remove(blocks, block);
         Some(block)
     }
 
@@ -66,12 +59,15 @@ mod tests {
 
     #[test]
     fn content_used_often_outlives_content_used_once() {
+        let mut blocks = Blocks::new(64);
         let mut policy = MultiLru::new(64);
         for (block, uses) in [(1, 9), (2, 1), (3, 4), (4, 1), (5, 2)] {
-            (0..uses).for_each(|_| policy.touch(mix(0, u64::from(block))));
-            policy.insert(BlockId(block), mix(0, u64::from(block)), None);
+            let hash = mix(0, u64::from(block));
+            (0..uses).for_each(|_| policy.touch(hash));
+            blocks[BlockId(block)].cache(hash);
+            policy.insert(&mut blocks, BlockId(block));
         }
-        let order: Vec<_> = std::iter::from_fn(|| policy.evict()).map(|b| b.0).collect();
+        let order: Vec<_> = std::iter::from_fn(|| policy.evict(&mut blocks)).map(|b| b.0).collect();
         assert_eq!(order, [2, 4, 5, 3, 1]);
     }
 }

@@ -1,22 +1,13 @@
 //! The pool of blocks: who holds them, what they contain, which are free.
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::BlockId;
+use super::blocks::Blocks;
 use super::eviction::{Eviction, EvictionPolicy, Policy};
 use crate::hash::BlockHashes;
 use crate::pass::KvEvents;
-
-#[derive(Clone, Copy, Debug)]
-struct Block {
-    hash: u64,
-    /// Sequences that hold it.
-    holders: u32,
-    /// Next block of the same content, in the order of their stores.
-    twin: BlockId,
-    /// `hash` is valid: the block is full and can be found.
-    cached: bool,
-}
 
 /// Leading blocks of a prompt that are in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,30 +21,32 @@ pub struct Hit {
 /// A fixed number of KV blocks with reference counts and a prefix cache.
 #[derive(Clone, Debug)]
 pub struct BlockPool {
-    blocks: Vec<Block>,
+    blocks: Blocks,
     /// Free blocks without content; taken from the end.
     clean: Vec<BlockId>,
     /// Free blocks with content.
     inactive: Policy,
     /// Content to the first block that was stored with it.
     table: HashTable<BlockId>,
+    /// What the last lookup found.
+    found: Vec<BlockId>,
 }
 
 impl BlockPool {
     /// A pool of `blocks`, the null block included (at least 2).
     pub fn new(blocks: u32, eviction: Eviction) -> Self {
-        let empty = Block { hash: 0, holders: 0, twin: BlockId::NONE, cached: false };
         Self {
-            blocks: vec![empty; blocks as usize],
+            blocks: Blocks::new(blocks),
             clean: (1..blocks).rev().map(BlockId).collect(),
             inactive: Policy::new(eviction, blocks),
             table: HashTable::with_capacity(blocks as usize),
+            found: Vec::new(),
         }
     }
 
     /// Blocks that can be handed out in all.
     pub fn usable(&self) -> u32 {
-        self.blocks.len() as u32 - 1
+        self.blocks.len() - 1
     }
 
     /// Blocks that nobody holds.
@@ -66,61 +59,61 @@ impl BlockPool {
         self.clean.len() as u32
     }
 
-    /// The longest cached prefix among the first `limit` blocks of a sequence; changes nothing.
-    pub fn lookup(&self, hashes: &BlockHashes, limit: u32) -> Hit {
-        let mut hit = Hit::default();
+    /// The longest cached prefix among the first `limit` blocks of a sequence. Changes nothing but what
+    /// [`BlockPool::take_hits`] would take.
+    pub fn lookup(&mut self, hashes: &BlockHashes, limit: u32) -> Hit {
+        self.found.clear();
+        let mut inactive = 0;
         for index in 0..limit {
             let Some(block) = self.find(hashes.get(index as usize)) else { break };
-            hit.blocks += 1;
-            hit.inactive += u32::from(self.blocks[block.index()].holders == 0);
+            self.found.push(block);
+            inactive += u32::from(self.blocks[block].holders() == 0);
         }
-        hit
+        Hit { blocks: self.found.len() as u32, inactive }
     }
 
-    /// Takes the first `blocks` blocks of a sequence, all of which [`BlockPool::lookup`] has just found.
-    pub fn take_hits(&mut self, hashes: &BlockHashes, blocks: u32, into: &mut Vec<BlockId>) {
-        for index in 0..blocks {
-            let hash = hashes.get(index as usize);
-            let block = self.find(hash).expect("the caller looked it up");
-            if self.blocks[block.index()].holders == 0 {
-                self.inactive.remove(block);
+    /// Takes the blocks that the last [`BlockPool::lookup`] has found; nothing else may have happened since.
+    pub fn take_hits(&mut self, into: &mut Vec<BlockId>) {
+        for &block in &self.found {
+            if self.blocks[block].holders() == 0 {
+                self.inactive.remove(&mut self.blocks, block);
             }
-            self.blocks[block.index()].holders += 1;
-            self.inactive.touch(hash);
-            into.push(block);
+            self.blocks[block].hold();
+            self.inactive.touch(self.blocks[block].hash);
         }
+        into.append(&mut self.found);
     }
 
     /// Hands out one block without content; evicts if there is no other. The caller has checked [`BlockPool::free`].
     pub fn allocate(&mut self, events: &mut KvEvents) -> BlockId {
         let block = self.clean.pop().unwrap_or_else(|| {
-            let block = self.inactive.evict().expect("the caller checked that a block is free");
-            events.removed(std::iter::once(self.blocks[block.index()].hash));
+            let evicted = self.inactive.evict(&mut self.blocks);
+            let block = evicted.expect("the caller checked that a block is free");
+            events.removed(std::iter::once(self.blocks[block].hash));
             self.forget(block);
             block
         });
-        self.blocks[block.index()].holders = 1;
+        self.blocks[block].hold();
         block
     }
 
     /// A held block is full: it can be found from now on.
     pub fn store(&mut self, block: BlockId, hash: u64) {
-        debug_assert!(self.blocks[block.index()].holders > 0 && !self.blocks[block.index()].cached);
-        let blocks = &mut self.blocks;
-        let same = |&other: &BlockId| blocks[other.index()].hash == hash;
-        if let Some(&first) = self.table.find(hash, same) {
-            let mut last = first;
-            while blocks[last.index()].twin != BlockId::NONE {
-                last = blocks[last.index()].twin;
+        debug_assert!(self.blocks[block].holders() > 0 && !self.blocks[block].is_cached());
+        let blocks = &self.blocks;
+        match self.table.entry(hash, |&other| blocks[other].hash == hash, |&other| blocks[other].hash) {
+            Entry::Vacant(place) => {
+                place.insert(block);
             }
-            blocks[last.index()].twin = block;
-        } else {
-            self.table.insert_unique(hash, block, |&other| blocks[other.index()].hash);
+            Entry::Occupied(first) => {
+                let mut last = *first.get();
+                while let Some(twin) = self.blocks[last].twin.some() {
+                    last = twin;
+                }
+                self.blocks[last].twin = block;
+            }
         }
-        let entry = &mut self.blocks[block.index()];
-        entry.hash = hash;
-        entry.cached = true;
-        entry.twin = BlockId::NONE;
+        self.blocks[block].cache(hash);
         self.inactive.touch(hash);
     }
 
@@ -130,17 +123,13 @@ impl BlockPool {
     pub fn release(&mut self, blocks: &mut Vec<BlockId>) {
         for index in (0..blocks.len()).rev() {
             let block = blocks[index];
-            let entry = &mut self.blocks[block.index()];
-            entry.holders -= 1;
-            if entry.holders == 0 && entry.cached {
-                let parent = index.checked_sub(1).map(|before| blocks[before]);
-                self.inactive.insert(block, entry.hash, parent);
+            let entry = &mut self.blocks[block];
+            if entry.let_go() == 0 && entry.is_cached() {
+                entry.parent = index.checked_sub(1).map_or(BlockId::NONE, |before| blocks[before]);
+                self.inactive.insert(&mut self.blocks, block);
             }
         }
-        let free = |block: &&BlockId| {
-            let entry = &self.blocks[block.index()];
-            entry.holders == 0 && !entry.cached
-        };
+        let free = |block: &&BlockId| self.blocks[**block].holders() == 0 && !self.blocks[**block].is_cached();
         self.clean.extend(blocks.iter().filter(free));
         blocks.clear();
     }
@@ -150,56 +139,52 @@ impl BlockPool {
         if self.free() < self.usable() {
             return false;
         }
-        let content = self.clean.len();
         let mut order = Vec::with_capacity(self.inactive.count() as usize);
-        while let Some(block) = self.inactive.evict() {
+        while let Some(block) = self.inactive.evict(&mut self.blocks) {
             self.forget(block);
             order.push(block);
         }
         // Former content is handed out after what was clean, in the order in which it would have been evicted.
         self.clean.splice(0..0, order.into_iter().rev());
-        debug_assert!(content <= self.clean.len());
         events.cleared();
         true
     }
 
     /// All free blocks, the next one to be handed out first. For tests and dumps.
     pub fn free_order(&self) -> Vec<BlockId> {
-        let mut inactive = self.inactive.clone();
+        let (mut inactive, mut blocks) = (self.inactive.clone(), self.blocks.clone());
         let mut order: Vec<_> = self.clean.iter().rev().copied().collect();
-        order.extend(std::iter::from_fn(|| inactive.evict()));
+        order.extend(std::iter::from_fn(|| inactive.evict(&mut blocks)));
         order
     }
 
     /// How many sequences hold a block.
     pub fn holders(&self, block: BlockId) -> u32 {
-        self.blocks[block.index()].holders
+        self.blocks[block].holders()
     }
 
     fn find(&self, hash: u64) -> Option<BlockId> {
-        self.table.find(hash, |&block| self.blocks[block.index()].hash == hash).copied()
+        self.table.find(hash, |&block| self.blocks[block].hash == hash).copied()
     }
 
     /// Drops the content of a free block that the policy has let go.
     fn forget(&mut self, block: BlockId) {
-        let Block { hash, twin, .. } = self.blocks[block.index()];
+        let (hash, twin) = (self.blocks[block].hash, self.blocks[block].twin);
         let blocks = &mut self.blocks;
-        let entry = self.table.find_entry(hash, |&other| blocks[other.index()].hash == hash);
+        let entry = self.table.find_entry(hash, |&other| blocks[other].hash == hash);
         let mut entry = entry.expect("cached blocks are in the table");
         if *entry.get() != block {
             let mut before = *entry.get();
-            while blocks[before.index()].twin != block {
-                before = blocks[before.index()].twin;
+            while blocks[before].twin != block {
+                before = blocks[before].twin;
             }
-            blocks[before.index()].twin = twin;
+            blocks[before].twin = twin;
         } else if twin == BlockId::NONE {
             entry.remove();
         } else {
             *entry.get_mut() = twin;
         }
-        let entry = &mut self.blocks[block.index()];
-        entry.cached = false;
-        entry.twin = BlockId::NONE;
+        self.blocks[block].uncache();
     }
 }
 
@@ -243,12 +228,14 @@ mod tests {
         let mut first = fill(&mut pool, &[7], &mut events);
         let second = fill(&mut pool, &[7], &mut events);
         let mut found = Vec::new();
-        pool.take_hits(&hashes(&[7]), 1, &mut found);
+        pool.lookup(&hashes(&[7]), 1);
+        pool.take_hits(&mut found);
         assert_eq!(found, first);
         pool.release(&mut first);
         pool.release(&mut found);
         let mut rest: Vec<_> = (0..6).map(|_| pool.allocate(&mut events)).collect(); // evicts the first copy
-        pool.take_hits(&hashes(&[7]), 1, &mut found);
+        pool.lookup(&hashes(&[7]), 1);
+        pool.take_hits(&mut found);
         assert_eq!(found, second);
         pool.release(&mut rest);
     }

@@ -84,7 +84,9 @@ impl Scheduler {
 
     fn enter(&mut self, id: RequestId, offer: Offer, plan: &mut Plan, pass: &mut Pass) {
         let sequence = &mut self.arena[id];
-        self.pool.take_hits(&sequence.request.hashes, offer.hit.blocks, &mut sequence.blocks);
+        if offer.hit.blocks > 0 {
+            self.pool.take_hits(&mut sequence.blocks);
+        }
         sequence.stored = offer.hit.blocks;
         sequence.computed = offer.cached_tokens;
         sequence.state = State::Running;

@@ -21,7 +21,9 @@ impl Scheduler {
             }
             self.reserving.pop_front();
             let sequence = &mut self.arena[id];
-            self.pool.take_hits(&sequence.request.hashes, hit.blocks, &mut sequence.blocks);
+            if hit.blocks > 0 {
+                self.pool.take_hits(&mut sequence.blocks);
+            }
             sequence.stored = hit.blocks;
             sequence.computed = 0;
             sequence.state = State::Reserved;
