@@ -1,0 +1,66 @@
+//! Compares simulated runs with runs measured on real GPUs; see `docs/fidelity.md`.
+//!
+//! ```text
+//!   DYNOSIM_SHARED=<folder> cargo run --release -p dynosim-replay --example fidelity           the table
+//!   DYNOSIM_SHARED=<folder> cargo run --release -p dynosim-replay --example fidelity -- --fit  new coefficients as well
+//! ```
+//!
+//! Reads `traces/ground_truth_vllm` of the folder. Every run is simulated as a whole; coefficients are fitted to the
+//! requests of even number in the order of arrival, and the table is about those of odd number.
+
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+mod fit;
+mod measured;
+mod runs;
+mod simulate;
+
+use std::path::PathBuf;
+
+use dynosim_engine::timing::Linear;
+
+use measured::Measured;
+use runs::RUNS;
+use simulate::{Half, METRICS, Run, STATISTICS, measured_latencies, statistics};
+
+fn folder() -> Option<PathBuf> {
+    std::env::var_os("DYNOSIM_SHARED").map(|shared| PathBuf::from(shared).join("traces/ground_truth_vllm"))
+}
+
+/// Measured and simulated statistics of the judged half, by latency and statistic.
+fn compare(run: &Run, timing: &Linear, requests: &[Measured]) -> [[(f64, f64); STATISTICS.len()]; METRICS.len()] {
+    let (truth, found) = (measured_latencies(requests), run.simulate(timing, requests));
+    std::array::from_fn(|metric| {
+        let truth = statistics(&truth, metric, Half::Judged);
+        let found = statistics(&found, metric, Half::Judged);
+        std::array::from_fn(|at| (truth[at], found[at]))
+    })
+}
+
+/// Error in percent, to two digits.
+fn error_percent((truth, found): (f64, f64)) -> f64 {
+    (found / truth - 1.0) * 100.0
+}
+
+/// One line of the table: measured / simulated (error) per statistic.
+fn row(title: &str, metric: &str, cells: &[(f64, f64); STATISTICS.len()]) -> String {
+    let cell = |&pair: &(f64, f64)| format!("{:.1} / {:.1} ({:+.1} %)", pair.0, pair.1, error_percent(pair));
+    let cells: Vec<String> = cells.iter().map(cell).collect();
+    format!("| {title} | {metric} | {} |", cells.join(" | "))
+}
+
+fn main() {
+    let folder = folder().expect("DYNOSIM_SHARED names the folder of the measured runs");
+    let fit = std::env::args().any(|argument| argument == "--fit");
+    println!("| run | latency (ms) | {} |\n|---|---|---|---|---|---|", STATISTICS.join(" | "));
+    for run in RUNS {
+        let requests = measured::read(&folder, run.name);
+        let timing = if fit { fit::fit(&run, &requests).0 } else { run.timing };
+        if fit {
+            println!("<!-- {}: {timing:?} -->", run.name);
+        }
+        for (metric, cells) in METRICS.iter().zip(compare(&run, &timing, &requests)) {
+            println!("{}", row(run.title, metric, &cells));
+        }
+    }
+}
