@@ -18,9 +18,9 @@ const START: Linear = Linear {
     decode_ms_per_kv_token: 1e-4,
 };
 /// Searches, each from the best point of the one before.
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 4;
 /// Simulated runs per search.
-const EVALUATIONS: usize = 500;
+const EVALUATIONS: usize = 400;
 /// Size of the first simplex in natural logarithms of the coefficients.
 const SPREAD: f64 = 0.5;
 
@@ -57,9 +57,9 @@ fn distance(run: &Run, timing: &Linear, requests: &[Measured]) -> f64 {
         let truth = statistics(&measured, metric, Half::Fitted);
         let found = statistics(&simulated, metric, Half::Fitted);
         sum += truth.iter().zip(found).map(|(truth, found)| (found / truth - 1.0).powi(2)).sum::<f64>();
-        let pairs = measured.iter().zip(&simulated).step_by(2);
+        let pairs = Half::Fitted.of(&measured).zip(Half::Fitted.of(&simulated));
         let gaps: f64 = pairs.map(|(truth, found)| (truth[metric] - found[metric]).abs()).sum();
-        let scale: f64 = measured.iter().step_by(2).map(|truth| truth[metric]).sum();
+        let scale: f64 = Half::Fitted.of(&measured).map(|truth| truth[metric]).sum();
         sum += (gaps / scale).powi(2);
     }
     sum

@@ -5,8 +5,8 @@
 //!   DYNOSIM_SHARED=<folder> cargo run --release -p dynosim-replay --example fidelity -- --fit  new coefficients as well
 //! ```
 //!
-//! Reads `traces/ground_truth_vllm` of the folder. Every run is simulated as a whole; coefficients are fitted to the
-//! requests of even number in the order of arrival, and the table is about those of odd number.
+//! Reads `traces/ground_truth_vllm` of the folder. Every run is simulated as a whole; coefficients are fitted to one half
+//! of the requests, and the table is about the other one.
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 

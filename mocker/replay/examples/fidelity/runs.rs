@@ -4,15 +4,6 @@ use dynosim_engine::timing::Linear;
 
 use crate::simulate::Run;
 
-const NONE: Linear = Linear {
-    pass_ms: 3.0,
-    weights_ms: 10.0,
-    prefill_ms_per_token: 0.05,
-    attention_ms_per_token_pair: 1e-6,
-    decode_ms_per_request: 0.05,
-    decode_ms_per_kv_token: 1e-4,
-};
-
 pub(crate) const RUNS: [Run; 4] = [
     Run {
         name: "RTX4090_Llama-3.1-8B",
@@ -21,7 +12,14 @@ pub(crate) const RUNS: [Run; 4] = [
         num_gpu_blocks: Some(2587),
         dp_size: 1,
         tensor_parallel_size: 1,
-        timing: NONE,
+        timing: Linear {
+            pass_ms: 5.72242,
+            weights_ms: 11.3765,
+            prefill_ms_per_token: 0.0905702,
+            attention_ms_per_token_pair: 1.12554e-08,
+            decode_ms_per_request: 0.184406,
+            decode_ms_per_kv_token: 0.000194823,
+        },
     },
     Run {
         name: "RTXPRO6000_Llama-3.1-8B",
@@ -30,7 +28,14 @@ pub(crate) const RUNS: [Run; 4] = [
         num_gpu_blocks: None,
         dp_size: 1,
         tensor_parallel_size: 1,
-        timing: NONE,
+        timing: Linear {
+            pass_ms: 3.51997,
+            weights_ms: 10.5816,
+            prefill_ms_per_token: 0.0473392,
+            attention_ms_per_token_pair: 8.98142e-07,
+            decode_ms_per_request: 0.0506361,
+            decode_ms_per_kv_token: 9.51704e-05,
+        },
     },
     Run {
         name: "RTXPRO6000_Qwen3-32B",
@@ -39,7 +44,14 @@ pub(crate) const RUNS: [Run; 4] = [
         num_gpu_blocks: None,
         dp_size: 1,
         tensor_parallel_size: 2,
-        timing: NONE,
+        timing: Linear {
+            pass_ms: 0.897124,
+            weights_ms: 25.5395,
+            prefill_ms_per_token: 0.170258,
+            attention_ms_per_token_pair: 6.98783e-11,
+            decode_ms_per_request: 0.199502,
+            decode_ms_per_kv_token: 0.000233799,
+        },
     },
     Run {
         name: "RTXPRO6000_Qwen3-30B-A3B-Instruct-2507",
@@ -48,6 +60,13 @@ pub(crate) const RUNS: [Run; 4] = [
         num_gpu_blocks: None,
         dp_size: 2,
         tensor_parallel_size: 1,
-        timing: NONE,
+        timing: Linear {
+            pass_ms: 4.00752,
+            weights_ms: 17.1454,
+            prefill_ms_per_token: 0.0612039,
+            attention_ms_per_token_pair: 4.60559e-07,
+            decode_ms_per_request: 0.0694098,
+            decode_ms_per_kv_token: 0.000144455,
+        },
     },
 ];

@@ -96,19 +96,27 @@ pub(crate) fn measured_latencies(requests: &[Measured]) -> Vec<Latencies> {
     requests.iter().map(of).collect()
 }
 
-/// Which requests are looked at, by their number in the order of arrival.
+/// Which requests are looked at. Of four in the order of arrival, two are fitted to and two judged: in pairs, since an
+/// engine with two ranks hands requests to them in turn, and each half should see both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Half {
-    /// Even numbers: the coefficients are fitted to them.
+    /// The coefficients are fitted to them.
     Fitted,
-    /// Odd numbers: the error is told of them.
+    /// The error is told of them.
     Judged,
+}
+
+impl Half {
+    /// Its rows, of rows in the order of arrival.
+    pub(crate) fn of<T>(self, rows: &[T]) -> impl Iterator<Item = &T> {
+        let offset = if self == Self::Judged { 2 } else { 0 };
+        rows.iter().enumerate().filter(move |(at, _)| at % 4 / 2 * 2 == offset).map(|(_, row)| row)
+    }
 }
 
 /// Mean, p50, p90, p99 of one latency over one half; percentiles by nearest rank.
 pub(crate) fn statistics(rows: &[Latencies], metric: usize, half: Half) -> [f64; 4] {
-    let parity = usize::from(half == Half::Judged);
-    let mut values: Vec<f64> = rows.iter().skip(parity).step_by(2).map(|row| row[metric]).collect();
+    let mut values: Vec<f64> = half.of(rows).map(|row| row[metric]).collect();
     values.sort_by(f64::total_cmp);
     let rank = |percent: f64| values[((values.len() - 1) as f64 * percent / 100.0).round() as usize];
     [values.iter().sum::<f64>() / values.len() as f64, rank(50.0), rank(90.0), rank(99.0)]
