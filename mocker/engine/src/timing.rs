@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn the_linear_model_prices_both_halves_at_once() {
-        let linear = Linear { pass_ms: 6.0, prefill_ms_per_token: 0.5, decode_ms_per_request: 3.0, ..Linear::default() };
+        let linear =
+            Linear { pass_ms: 6.0, prefill_ms_per_token: 0.5, decode_ms_per_request: 3.0, ..Linear::default() };
         let decode = DecodeBatch { requests: 2, kv_tokens: 9 };
         let (none, no_prompt) = (DecodeBatch::default(), PrefillBatch::default());
         let pass = |role, prefill, decode, decode_speedup| {

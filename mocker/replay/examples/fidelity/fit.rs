@@ -91,8 +91,7 @@ fn search(start: Point, spread: f64, cost: &dyn Fn(&Point) -> f64) -> (Point, f6
         let centre: Point = std::array::from_fn(|axis| {
             simplex[..COEFFICIENTS].iter().map(|(point, _)| point[axis]).sum::<f64>() / COEFFICIENTS as f64
         });
-        let beyond =
-            |factor: f64| std::array::from_fn(|axis| centre[axis] + factor * (centre[axis] - worst.0[axis]));
+        let beyond = |factor: f64| std::array::from_fn(|axis| centre[axis] + factor * (centre[axis] - worst.0[axis]));
         let reflected = valued(beyond(1.0));
         evaluations += 1;
         let better = if reflected.1 < simplex[0].1 {

@@ -64,3 +64,41 @@ fn main() {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Largest difference between an error in percent and the one the document tells.
+    const TOLERANCE: f64 = 0.2;
+
+    /// The errors of one line of the table, in percent.
+    fn told(document: &str, title: &str, metric: &str) -> Vec<f64> {
+        let start = format!("| {title} | {metric} | ");
+        let line = document.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("no {start}"));
+        let errors = line.split('(').skip(1).filter_map(|rest| rest.split(" %)").next());
+        errors.map(|error| error.parse().unwrap()).collect()
+    }
+
+    #[test]
+    #[allow(clippy::print_stderr, reason = "a skipped check must be seen")]
+    fn errors_are_those_of_the_document() {
+        let Some(folder) = folder() else {
+            eprintln!("SKIPPED: DYNOSIM_SHARED is not set, so docs/fidelity.md is not compared with the measured runs");
+            return;
+        };
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fidelity.md");
+        let document = std::fs::read_to_string(path).unwrap();
+        for run in RUNS {
+            let requests = measured::read(&folder, run.name);
+            for (metric, cells) in METRICS.iter().zip(compare(&run, &run.timing, &requests)) {
+                let told = told(&document, run.title, metric);
+                let found = cells.map(error_percent);
+                assert_eq!(told.len(), found.len());
+                for (told, found) in told.iter().zip(found) {
+                    assert!((told - found).abs() <= TOLERANCE, "{} {metric}: {told} {found}", run.title);
+                }
+            }
+        }
+    }
+}

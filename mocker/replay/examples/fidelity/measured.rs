@@ -46,24 +46,24 @@ pub(crate) fn read(folder: &Path, name: &str) -> Vec<Measured> {
 
 /// The requests of a measured run as a workload. No two prompts have a block in common: the contents are not known.
 pub(crate) struct Requests<'a> {
-    requests: &'a [Measured],
+    rows: &'a [Measured],
     block_size: u32,
     next: usize,
 }
 
 impl<'a> Requests<'a> {
-    pub(crate) fn new(requests: &'a [Measured], block_size: u32) -> Self {
-        Self { requests, block_size, next: 0 }
+    pub(crate) fn new(rows: &'a [Measured], block_size: u32) -> Self {
+        Self { rows, block_size, next: 0 }
     }
 }
 
 impl Workload for Requests<'_> {
     fn peek(&mut self) -> Result<Option<Nanos>, WorkloadError> {
-        Ok(self.requests.get(self.next).map(|request| Nanos::from_ms(request.arrival_ms)))
+        Ok(self.rows.get(self.next).map(|request| Nanos::from_ms(request.arrival_ms)))
     }
 
     fn take(&mut self, hashes: &mut Vec<u64>) -> Result<Option<Turn>, WorkloadError> {
-        let Some(request) = self.requests.get(self.next) else { return Ok(None) };
+        let Some(request) = self.rows.get(self.next) else { return Ok(None) };
         let row = self.next as u64;
         self.next += 1;
         hashes.clear();
@@ -86,7 +86,7 @@ impl Workload for Requests<'_> {
     }
 
     fn total_requests(&self) -> u64 {
-        self.requests.len() as u64
+        self.rows.len() as u64
     }
 
     fn total_sessions(&self) -> u64 {
