@@ -32,7 +32,7 @@ use crate::reasoning::Reasoning;
 use crate::request::Role;
 use crate::sglang::QueuePolicy;
 use crate::timing::profile::ReadFile;
-use crate::timing::{Fixed, ProfileError, Timing, TimingModel, load};
+use crate::timing::{Fixed, Linear, ProfileError, Timing, TimingModel, load};
 use crate::transfer::{KvTransfer, TransferMode};
 use crate::vllm::{Policy, Preemption};
 use std::collections::BTreeSet;
@@ -106,6 +106,8 @@ pub enum TimingSettings {
     Polynomial,
     /// `timing_model` `{"type": "fixed", "prefill_ms": …, "decode_ms": …}`.
     Fixed(Fixed),
+    /// `timing_model` `{"type": "linear", "pass_ms": …, …}`.
+    Linear(Linear),
     /// `planner_profile_data`.
     Profile(PathBuf),
 }
@@ -221,6 +223,7 @@ impl EngineArgs {
         let model = match &self.timing {
             TimingSettings::Polynomial => TimingModel::Polynomial,
             TimingSettings::Fixed(fixed) => TimingModel::Fixed(*fixed),
+            TimingSettings::Linear(linear) => TimingModel::Linear(*linear),
             TimingSettings::Profile(path) => load(path, read)?,
         };
         Ok(Timing::new(model, self.speedup_ratio, self.decode_speedup_ratio))

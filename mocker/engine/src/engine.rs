@@ -5,7 +5,7 @@
 //! go at any time between. A request that arrives during a run cuts it short ([`Engine::submit`] says so by the new end
 //! of [`Engine::busy_until`]), so it waits for the pass in progress and no longer, as it would without runs.
 
-use crate::pass::{DecodeBatch, KvEvents, Pass, PrefillBatch, Scheduler, Steady};
+use crate::pass::{KvEvents, Pass, PrefillBatch, Scheduler, Steady};
 use crate::request::{Rejection, Request, RequestId, Role};
 use crate::time::Nanos;
 use crate::timing::Timing;
@@ -375,13 +375,5 @@ impl Engine {
             each!(&mut self.ranks[0], rank => rank.advance(passes, &mut self.step.ranks[0]));
             self.activity = Activity::Pass;
         }
-    }
-}
-
-impl Timing {
-    /// Duration of a pass: prompt work, then decode work. An engine that only decodes gets its prompts' KV for nothing.
-    fn pass(&self, role: Role, prefill: PrefillBatch, decode: DecodeBatch, kv_capacity_tokens: u64) -> Nanos {
-        let prefill = if role == Role::Decode { Nanos::ZERO } else { self.prefill(prefill) };
-        prefill + self.decode(decode, kv_capacity_tokens)
     }
 }

@@ -5,11 +5,13 @@
 //! ```
 //!
 //! The formulas and the reduction of a batch to means are those of `dynamo-mocker` 1.6.1, whose numbers the tests hold.
-//! Every model prices a pass as prefill time plus decode time; an empty half costs nothing.
+//! A pass takes its prefill time plus its decode time; an empty half costs nothing. Only [`linear`] prices both halves of
+//! a pass together, as one forward pass computes them.
 
 pub mod builtin;
 pub mod fixed;
 pub mod interpolated;
+pub mod linear;
 pub mod npz;
 pub mod polynomial;
 pub mod profile;
@@ -17,15 +19,17 @@ pub mod regression;
 
 pub use fixed::Fixed;
 pub use interpolated::Interpolated;
+pub use linear::Linear;
 pub use profile::{ProfileError, load};
 
 use crate::pass::{DecodeBatch, PrefillBatch};
+use crate::request::Role;
 use crate::time::Nanos;
 
 /// The shortest decode step of the polynomial and the interpolated model, before the speed-up, in milliseconds.
 pub const DECODE_FLOOR_MS: f64 = 1.0;
 
-/// Prices the two halves of a pass in unscaled milliseconds.
+/// Prices a pass or its halves in unscaled milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum TimingModel {
     /// The published default: two quadratics, see [`polynomial`].
@@ -35,6 +39,8 @@ pub enum TimingModel {
     Fixed(Fixed),
     /// Tables of a measured or fitted profile.
     Interpolated(Interpolated),
+    /// One linear cost for both halves of a pass.
+    Linear(Linear),
 }
 
 impl TimingModel {
@@ -49,6 +55,7 @@ impl TimingModel {
             Self::Polynomial => polynomial::prefill_ms(tokens),
             Self::Fixed(fixed) => fixed.prefill_ms,
             Self::Interpolated(tables) => tables.prefill_ms(tokens),
+            Self::Linear(linear) => linear.pass_ms(batch, DecodeBatch::default()),
         }
     }
 
@@ -63,6 +70,7 @@ impl TimingModel {
         match self {
             Self::Polynomial => polynomial::decode_ms(batch.kv_tokens, kv_capacity_tokens),
             Self::Fixed(fixed) => fixed.decode_ms,
+            Self::Linear(linear) => linear.pass_ms(PrefillBatch::default(), batch),
             Self::Interpolated(tables) => {
                 tables.decode_ms(batch.kv_tokens, batch.kv_tokens / u64::from(batch.requests))
             }
@@ -120,6 +128,21 @@ impl Timing {
     pub fn decode(&self, batch: DecodeBatch, kv_capacity_tokens: u64) -> Nanos {
         Nanos::from_ms(self.model.decode_ms(batch, kv_capacity_tokens) / self.decode_divisor)
     }
+
+    /// Simulated time of a pass: prompt work, then decode work. An engine that only decodes gets its prompts' KV for
+    /// nothing.
+    ///
+    /// With the linear model, what decodes add to a pass that has prompts is divided as decode time is.
+    #[inline]
+    pub fn pass(&self, role: Role, prefill: PrefillBatch, decode: DecodeBatch, kv_capacity_tokens: u64) -> Nanos {
+        let prefill = if role == Role::Decode { PrefillBatch::default() } else { prefill };
+        if let TimingModel::Linear(linear) = &self.model {
+            let prompts = linear.pass_ms(prefill, DecodeBatch::default());
+            let both = linear.pass_ms(prefill, decode);
+            return Nanos::from_ms(prompts / self.prefill_divisor + (both - prompts) / self.decode_divisor);
+        }
+        self.prefill(prefill) + self.decode(decode, kv_capacity_tokens)
+    }
 }
 
 impl Default for Timing {
@@ -174,6 +197,23 @@ mod tests {
         let timing = Timing::new(fixed, 1.0, 1.0);
         assert_eq!(timing.prefill(prompt(1)), Nanos(7_000_000));
         assert_eq!(timing.decode(DecodeBatch { requests: 1, kv_tokens: 1 }, CAPACITY), Nanos(250_000));
+    }
+
+    #[test]
+    fn the_linear_model_prices_both_halves_at_once() {
+        let linear =
+            Linear { pass_ms: 6.0, prefill_ms_per_token: 0.5, decode_ms_per_request: 3.0, ..Linear::default() };
+        let decode = DecodeBatch { requests: 2, kv_tokens: 9 };
+        let (none, no_prompt) = (DecodeBatch::default(), PrefillBatch::default());
+        let pass = |role, prefill, decode, decode_speedup| {
+            Timing::new(TimingModel::Linear(linear), 2.0, decode_speedup).pass(role, prefill, decode, CAPACITY)
+        };
+        assert_eq!(pass(Role::Aggregated, prompt(10), decode, 1.0), Nanos(8_500_000));
+        assert_eq!(pass(Role::Prefill, prompt(10), none, 1.0), Nanos(5_500_000));
+        assert_eq!(pass(Role::Decode, prompt(10), decode, 1.0), Nanos(6_000_000));
+        assert_eq!(pass(Role::Aggregated, no_prompt, decode, 3.0), Nanos(2_000_000));
+        assert_eq!(pass(Role::Aggregated, prompt(10), decode, 3.0), Nanos(6_500_000));
+        assert_eq!(pass(Role::Aggregated, no_prompt, none, 1.0), Nanos::ZERO);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::read::{Draft, apply};
 use super::{ArgsError, TimingSettings};
 use crate::mtp::NEXTN_MAX;
 use crate::reasoning::Reasoning;
-use crate::timing::Fixed;
+use crate::timing::{Fixed, Linear};
 
 pub(super) fn sglang(draft: &mut Draft, input: &Input<'_>) -> Result<(), ArgsError> {
     match input.optional(Input::object)? {
@@ -35,11 +35,17 @@ pub(super) fn reasoning(input: &Input<'_>) -> Result<Reasoning, ArgsError> {
 enum Kind {
     Polynomial,
     Fixed,
+    Linear,
     External,
 }
 
 pub(super) fn timing_model(input: &Input<'_>) -> Result<TimingSettings, ArgsError> {
-    let kinds = [("polynomial", Kind::Polynomial), ("fixed", Kind::Fixed), ("external", Kind::External)];
+    let kinds = [
+        ("polynomial", Kind::Polynomial),
+        ("fixed", Kind::Fixed),
+        ("linear", Kind::Linear),
+        ("external", Kind::External),
+    ];
     let kind = input.member("type")?;
     match kind.choice(&kinds)? {
         Kind::Polynomial => {
@@ -52,13 +58,37 @@ pub(super) fn timing_model(input: &Input<'_>) -> Result<TimingSettings, ArgsErro
             let decode_ms = input.member("decode_ms")?.not_negative()?;
             Ok(TimingSettings::Fixed(Fixed { prefill_ms, decode_ms }))
         }
+        Kind::Linear => linear(input).map(TimingSettings::Linear),
         Kind::External => Err(ArgsError::Unsupported {
             field: kind.path,
             found: "\"external\"".to_string(),
             feature: "performance databases are",
-            allowed: "\"polynomial\", \"fixed\", or a profile in `planner_profile_data`",
+            allowed: "\"polynomial\", \"fixed\", \"linear\", or a profile in `planner_profile_data`",
         }),
     }
+}
+
+/// All coefficients have to be given but the two refinements of a plain linear cost.
+fn linear(input: &Input<'_>) -> Result<Linear, ArgsError> {
+    input.only(&[
+        "type",
+        "pass_ms",
+        "weights_ms",
+        "prefill_ms_per_token",
+        "attention_ms_per_token_pair",
+        "decode_ms_per_request",
+        "decode_ms_per_kv_token",
+    ])?;
+    let given = |key| input.member(key)?.not_negative();
+    let or_zero = |key| if input.object()?.contains_key(key) { given(key) } else { Ok(0.0) };
+    Ok(Linear {
+        pass_ms: given("pass_ms")?,
+        weights_ms: or_zero("weights_ms")?,
+        prefill_ms_per_token: given("prefill_ms_per_token")?,
+        attention_ms_per_token_pair: or_zero("attention_ms_per_token_pair")?,
+        decode_ms_per_request: given("decode_ms_per_request")?,
+        decode_ms_per_kv_token: given("decode_ms_per_kv_token")?,
+    })
 }
 
 /// Comma-separated conditional accept rates.

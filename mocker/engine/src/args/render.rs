@@ -4,6 +4,7 @@ use super::check::has_effect;
 use super::{EngineArgs, EngineType, TimingSettings};
 use crate::request::Role;
 use crate::sglang::QueuePolicy;
+use crate::timing::Linear;
 use crate::transfer::TransferMode;
 use crate::vllm::{Policy, Preemption};
 use serde_json::{Map, Value, json};
@@ -80,6 +81,7 @@ fn timing(args: &EngineArgs) -> Entries {
             let (prefill_ms, decode_ms) = (fixed.prefill_ms, fixed.decode_ms);
             ("timing_model", json!({"type": "fixed", "prefill_ms": prefill_ms, "decode_ms": decode_ms}))
         }
+        TimingSettings::Linear(linear) => ("timing_model", linear_object(linear)),
         TimingSettings::Profile(path) => ("planner_profile_data", json!(path.to_string_lossy())),
     });
     if let Some(mtp) = &args.mtp {
@@ -87,6 +89,18 @@ fn timing(args: &EngineArgs) -> Entries {
         entries.push(("aic_nextn_accept_rates", json!(rates.join(","))));
     }
     entries
+}
+
+fn linear_object(linear: &Linear) -> Value {
+    json!({
+        "type": "linear",
+        "pass_ms": linear.pass_ms,
+        "weights_ms": linear.weights_ms,
+        "prefill_ms_per_token": linear.prefill_ms_per_token,
+        "attention_ms_per_token_pair": linear.attention_ms_per_token_pair,
+        "decode_ms_per_request": linear.decode_ms_per_request,
+        "decode_ms_per_kv_token": linear.decode_ms_per_kv_token,
+    })
 }
 
 fn worker(args: &EngineArgs) -> Entries {

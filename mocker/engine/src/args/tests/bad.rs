@@ -60,7 +60,10 @@ const BAD: &[(&str, &str)] = &[
     (r#"{"reasoning": {"start_thinking_token_id": 1, "thinking_ratio": 0.5}}"#, "`reasoning.end_thinking_token_id` is missing; allowed: a value, since `reasoning` is given"),
     (r#"{"reasoning": {"start_thinking_token_id": 1, "end_thinking_token_id": 2, "thinking_ratio": 1.5}}"#, "`reasoning.thinking_ratio` is 1.5; allowed: a number from 0 to 1"),
     (r#"{"reasoning": {"thinking_ration": 1}}"#, "`reasoning.thinking_ration` is no engine argument; did you mean `reasoning.thinking_ratio`?"),
-    (r#"{"timing_model": {"type": "magic"}}"#, r#"`timing_model.type` is "magic"; allowed: "polynomial", "fixed", "external""#),
+    (r#"{"timing_model": {"type": "magic"}}"#, r#"`timing_model.type` is "magic"; allowed: "polynomial", "fixed", "linear", "external""#),
+    (r#"{"timing_model": {"type": "linear", "pass_ms": 1}}"#, "`timing_model.prefill_ms_per_token` is missing; allowed: a value, since `timing_model` is given"),
+    (r#"{"timing_model": {"type": "linear", "pass_ms": 1, "prefil_ms_per_token": 1}}"#, "`timing_model.prefil_ms_per_token` is no engine argument; did you mean `timing_model.prefill_ms_per_token`?"),
+    (r#"{"timing_model": {"type": "linear", "pass_ms": 1, "prefill_ms_per_token": -2}}"#, "`timing_model.prefill_ms_per_token` is -2; allowed: a number of at least 0"),
     (r#"{"timing_model": {}}"#, "`timing_model.type` is missing; allowed: a value, since `timing_model` is given"),
     (r#"{"timing_model": {"type": "fixed", "prefill_ms": 1}}"#, "`timing_model.decode_ms` is missing; allowed: a value, since `timing_model` is given"),
     (r#"{"timing_model": {"type": "fixed", "prefill_ms": -1, "decode_ms": 1}}"#, "`timing_model.prefill_ms` is -1; allowed: a number of at least 0"),
@@ -101,7 +104,7 @@ const BAD: &[(&str, &str)] = &[
     (r#"{"aic_backend": "vllm"}"#, r#"`aic_backend` is "vllm", but performance databases are not supported yet; allowed: null"#),
     (r#"{"aic_gemm_dtype": "fp8"}"#, r#"`aic_gemm_dtype` is "fp8", but performance databases are not supported yet; allowed: null or "auto""#),
     (r#"{"gpu_memory_utilization": 0.9}"#, "`gpu_memory_utilization` is 0.9, but estimating the KV capacity from memory sizes is not supported yet; allowed: null"),
-    (r#"{"engine": {"timing_model": {"type": "external", "provider": "ais"}}}"#, r#"`engine.timing_model.type` is "external", but performance databases are not supported yet; allowed: "polynomial", "fixed", or a profile in `planner_profile_data`"#),
+    (r#"{"engine": {"timing_model": {"type": "external", "provider": "ais"}}}"#, r#"`engine.timing_model.type` is "external", but performance databases are not supported yet; allowed: "polynomial", "fixed", "linear", or a profile in `planner_profile_data`"#),
 ];
 
 #[test]

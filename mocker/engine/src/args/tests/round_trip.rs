@@ -22,13 +22,22 @@ fn count() -> impl Strategy<Value = Value> {
 
 fn common() -> impl Strategy<Value = Vec<Option<(&'static str, Value)>>> {
     let fixed = (0.0..1e9f64, 0.0..1e9f64).prop_map(|(a, b)| json!({"type": "fixed", "prefill_ms": a, "decode_ms": b}));
+    let linear = (0.0..1e9f64, 0.0..1e9f64, prop::option::of(0.0..1.0f64)).prop_map(|(pass, token, weights)| {
+        let mut object = json!({"type": "linear", "pass_ms": pass, "prefill_ms_per_token": token,
+                                "decode_ms_per_request": token, "decode_ms_per_kv_token": pass});
+        if let Some(weights) = weights {
+            object["weights_ms"] = json!(weights);
+        }
+        object
+    });
+    let model = prop_oneof![fixed, linear];
     (
         (maybe("num_gpu_blocks", count()), maybe("max_num_seqs", prop_oneof![count(), Just(Value::Null)])),
         (
             maybe("speedup_ratio", (0.0..1e9f64).prop_map(|x| json!(x))),
             maybe("dp_size", (1..9u32).prop_map(|x| json!(x))),
         ),
-        maybe("timing_model", fixed),
+        maybe("timing_model", model),
         maybe("kv_transfer_bandwidth", share()),
         maybe("worker_type", prop::sample::select(vec![json!("prefill"), json!("decode")])),
         maybe("bootstrap_port", (1..60_000u16).prop_map(|x| json!(x))),
