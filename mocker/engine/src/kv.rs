@@ -18,11 +18,12 @@
 mod blocks;
 mod eviction;
 mod lineage;
-mod list;
 mod lru;
 mod multi_lru;
 mod pool;
+mod queue;
 mod sketch;
+mod twins;
 
 pub use blocks::{Block, Blocks};
 pub use eviction::{Eviction, EvictionPolicy};

@@ -1,5 +1,5 @@
-//! The blocks themselves: one record of half a cache line each, since a pool of usual size does not fit the inner caches
-//! and every block that is touched costs a fetch.
+//! The blocks themselves: records of 16 bytes, since a pool of usual size does not fit the inner caches and every block
+//! that is touched costs a fetch. What is rarely needed is kept elsewhere.
 
 use std::ops::{Index, IndexMut};
 
@@ -7,66 +7,65 @@ use super::BlockId;
 
 /// The flag of [`Block::holders`] that says that `hash` is valid.
 const CACHED: u32 = 1 << 31;
+/// The flag of [`Block::holders`] that says that a later store had the same content.
+const TWIN: u32 = 1 << 30;
 
 /// One block.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Block {
     /// Its content, if it is cached.
     pub(super) hash: u64,
-    /// Sequences that hold it, and [`CACHED`].
+    /// Sequences that hold it, and flags.
     holders: u32,
-    /// Next block of the same content, in the order of their stores.
-    pub(super) twin: BlockId,
-    /// Neighbours in the policy's list.
-    pub(super) prev: BlockId,
-    pub(super) next: BlockId,
-    /// The block before it in the sequence that released it last.
-    pub(super) parent: BlockId,
-    /// A number that the policy keeps.
-    pub(super) tally: u32,
+    /// Number of its release in the policy's queue; 0 outside.
+    pub(super) release: u32,
 }
 
 impl Block {
-    const EMPTY: Self = Self {
-        hash: 0,
-        holders: 0,
-        twin: BlockId::NONE,
-        prev: BlockId::NONE,
-        next: BlockId::NONE,
-        parent: BlockId::NONE,
-        tally: 0,
-    };
-
     /// Sequences that hold it.
+    #[inline]
     pub(super) fn holders(&self) -> u32 {
-        self.holders & !CACHED
+        self.holders & !(CACHED | TWIN)
     }
 
     /// It is full and can be found by its content.
+    #[inline]
     pub(super) fn is_cached(&self) -> bool {
         self.holders & CACHED != 0
     }
 
+    /// Another block was stored with its content after it.
+    #[inline]
+    pub(super) fn has_twin(&self) -> bool {
+        self.holders & TWIN != 0
+    }
+
+    pub(super) fn set_twin(&mut self, has: bool) {
+        self.holders = if has { self.holders | TWIN } else { self.holders & !TWIN };
+    }
+
+    #[inline]
     pub(super) fn hold(&mut self) {
         self.holders += 1;
     }
 
     /// One holder fewer; the number that is left.
+    #[inline]
     pub(super) fn let_go(&mut self) -> u32 {
         debug_assert!(self.holders() > 0);
         self.holders -= 1;
         self.holders()
     }
 
+    #[inline]
     pub(super) fn cache(&mut self, hash: u64) {
         self.hash = hash;
         self.holders |= CACHED;
-        self.twin = BlockId::NONE;
     }
 
+    #[inline]
     pub(super) fn uncache(&mut self) {
-        self.holders &= !CACHED;
-        self.twin = BlockId::NONE;
+        self.holders &= !(CACHED | TWIN);
     }
 }
 
@@ -76,7 +75,7 @@ pub struct Blocks(Vec<Block>);
 
 impl Blocks {
     pub(super) fn new(blocks: u32) -> Self {
-        Self(vec![Block::EMPTY; blocks as usize])
+        Self(vec![Block::default(); blocks as usize])
     }
 
     pub(super) fn len(&self) -> u32 {

@@ -11,8 +11,8 @@ use super::multi_lru::MultiLru;
 /// The pool guarantees that a block is inserted at most once, removed or evicted only while inside, and that the blocks
 /// of one request are inserted deepest first.
 pub trait EvictionPolicy {
-    /// `block` lost its last holder; its content and parent are set.
-    fn insert(&mut self, blocks: &mut Blocks, block: BlockId);
+    /// `block` lost its last holder. `parent` is the block before it in that holder's sequence.
+    fn insert(&mut self, blocks: &mut Blocks, block: BlockId, parent: Option<BlockId>);
 
     /// `block` is used again.
     fn remove(&mut self, blocks: &mut Blocks, block: BlockId);
@@ -61,8 +61,8 @@ pub(super) enum Policy {
 impl Policy {
     pub(super) fn new(kind: Eviction, blocks: u32) -> Self {
         match kind {
-            Eviction::Lineage => Self::Lineage(Lineage::new()),
-            Eviction::Lru => Self::Lru(Lru::new()),
+            Eviction::Lineage => Self::Lineage(Lineage::new(blocks)),
+            Eviction::Lru => Self::Lru(Lru::new(blocks)),
             Eviction::MultiLru => Self::MultiLru(MultiLru::new(blocks)),
         }
     }
@@ -80,8 +80,8 @@ macro_rules! each {
 
 impl EvictionPolicy for Policy {
     #[inline]
-    fn insert(&mut self, blocks: &mut Blocks, block: BlockId) {
-        each!(self, policy => policy.insert(blocks, block));
+    fn insert(&mut self, blocks: &mut Blocks, block: BlockId, parent: Option<BlockId>) {
+        each!(self, policy => policy.insert(blocks, block, parent));
     }
 
     #[inline]

@@ -7,48 +7,62 @@
 use super::BlockId;
 use super::blocks::Blocks;
 use super::eviction::EvictionPolicy;
-use super::list::List;
+use super::queue::Queue;
 
-/// Oldest leaf first. A block's tally is the number of inactive blocks that name it as their parent.
+/// Where an inactive block stands among the others.
+#[derive(Clone, Copy, Debug)]
+struct Kin {
+    /// The block before it in the sequence that released it last.
+    parent: BlockId,
+    /// Inactive blocks that name it as their parent.
+    children: u32,
+}
+
+/// Oldest leaf first.
 #[derive(Clone, Debug)]
-pub(super) struct Lineage(List);
+pub(super) struct Lineage {
+    queue: Queue,
+    kin: Vec<Kin>,
+}
 
 impl Lineage {
-    pub(super) fn new() -> Self {
-        Self(List::EMPTY)
+    pub(super) fn new(blocks: u32) -> Self {
+        let alone = Kin { parent: BlockId::NONE, children: 0 };
+        Self { queue: Queue::new(blocks), kin: vec![alone; blocks as usize] }
     }
 }
 
 impl EvictionPolicy for Lineage {
     #[inline]
-    fn insert(&mut self, blocks: &mut Blocks, block: BlockId) {
-        self.0.push_back(blocks, block);
-        if let Some(parent) = blocks[block].parent.some() {
-            blocks[parent].tally += 1;
+    fn insert(&mut self, blocks: &mut Blocks, block: BlockId, parent: Option<BlockId>) {
+        self.queue.push_back(blocks, block);
+        self.kin[block.index()].parent = parent.unwrap_or(BlockId::NONE);
+        if let Some(parent) = parent {
+            self.kin[parent.index()].children += 1;
         }
     }
 
     #[inline]
     fn remove(&mut self, blocks: &mut Blocks, block: BlockId) {
-        self.0.remove(blocks, block);
-        if let Some(parent) = blocks[block].parent.some() {
-            blocks[parent].tally -= 1;
+        self.queue.remove(blocks, block);
+        if let Some(parent) = self.kin[block.index()].parent.some() {
+            self.kin[parent.index()].children -= 1;
         }
     }
 
     #[inline]
     fn evict(&mut self, blocks: &mut Blocks) -> Option<BlockId> {
-        let mut block = self.0.front()?;
-        while blocks[block].tally > 0 {
-            // Some block is a leaf: following children from any block ends.
-            block = blocks[block].next.some()?;
+        let mut block = self.queue.front(blocks)?;
+        if self.kin[block.index()].children > 0 {
+            // Following children from any block ends: some block is a leaf.
+            block = self.queue.find(blocks, |block| self.kin[block.index()].children == 0)?;
         }
         self.remove(blocks, block);
         Some(block)
     }
 
     fn count(&self) -> u32 {
-        self.0.len()
+        self.queue.len()
     }
 }
 
@@ -64,10 +78,10 @@ mod tests {
     impl Fixture {
         /// Inserts (block, parent) pairs; parent 0 is none.
         fn new(inserted: &[(u32, u32)]) -> Self {
-            let mut fixture = Self { blocks: Blocks::new(8), lineage: Lineage::new() };
+            let mut fixture = Self { blocks: Blocks::new(8), lineage: Lineage::new(8) };
             for &(block, parent) in inserted {
-                fixture.blocks[BlockId(block)].parent = if parent == 0 { BlockId::NONE } else { BlockId(parent) };
-                fixture.lineage.insert(&mut fixture.blocks, BlockId(block));
+                let parent = (parent > 0).then_some(BlockId(parent));
+                fixture.lineage.insert(&mut fixture.blocks, BlockId(block), parent);
             }
             fixture
         }

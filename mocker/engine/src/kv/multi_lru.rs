@@ -4,41 +4,47 @@
 use super::BlockId;
 use super::blocks::Blocks;
 use super::eviction::EvictionPolicy;
-use super::list::List;
+use super::queue::Queue;
 use super::sketch::Sketch;
 
 /// A block released with at least this many recent uses goes to the level one above.
 const LEVEL_THRESHOLDS: [u8; LEVELS - 1] = [2, 4, 8];
 const LEVELS: usize = 4;
 
-/// Least frequently, then least recently used. A block's tally is its level.
+/// Least frequently, then least recently used.
 #[derive(Clone, Debug)]
 pub(super) struct MultiLru {
-    levels: [List; LEVELS],
+    levels: [Queue; LEVELS],
+    /// Per block: the level it was inserted into.
+    level: Vec<u8>,
     sketch: Sketch,
 }
 
 impl MultiLru {
     pub(super) fn new(blocks: u32) -> Self {
-        Self { levels: [List::EMPTY; LEVELS], sketch: Sketch::new(blocks) }
+        Self {
+            levels: std::array::from_fn(|_| Queue::new(blocks)),
+            level: vec![0; blocks as usize],
+            sketch: Sketch::new(blocks),
+        }
     }
 }
 
 impl EvictionPolicy for MultiLru {
-    fn insert(&mut self, blocks: &mut Blocks, block: BlockId) {
+    fn insert(&mut self, blocks: &mut Blocks, block: BlockId, _parent: Option<BlockId>) {
         let uses = self.sketch.estimate(blocks[block].hash);
         let level = LEVEL_THRESHOLDS.iter().filter(|&&threshold| uses >= threshold).count();
-        blocks[block].tally = level as u32;
+        self.level[block.index()] = level as u8;
         self.levels[level].push_back(blocks, block);
     }
 
     fn remove(&mut self, blocks: &mut Blocks, block: BlockId) {
-        let level = blocks[block].tally as usize;
+        let level = usize::from(self.level[block.index()]);
         self.levels[level].remove(blocks, block);
     }
 
     fn evict(&mut self, blocks: &mut Blocks) -> Option<BlockId> {
-        let block = self.levels.iter().find_map(List::front)?;
+        let block = self.levels.iter_mut().find_map(|level| level.front(blocks))?;
         self.remove(blocks, block);
         Some(block)
     }
@@ -48,7 +54,7 @@ impl EvictionPolicy for MultiLru {
     }
 
     fn count(&self) -> u32 {
-        self.levels.iter().map(List::len).sum()
+        self.levels.iter().map(Queue::len).sum()
     }
 }
 
@@ -65,7 +71,7 @@ mod tests {
             let hash = mix(0, u64::from(block));
             (0..uses).for_each(|_| policy.touch(hash));
             blocks[BlockId(block)].cache(hash);
-            policy.insert(&mut blocks, BlockId(block));
+            policy.insert(&mut blocks, BlockId(block), None);
         }
         let order: Vec<_> = std::iter::from_fn(|| policy.evict(&mut blocks)).map(|b| b.0).collect();
         assert_eq!(order, [2, 4, 5, 3, 1]);

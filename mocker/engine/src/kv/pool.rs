@@ -6,6 +6,7 @@ use hashbrown::hash_table::Entry;
 use super::BlockId;
 use super::blocks::Blocks;
 use super::eviction::{Eviction, EvictionPolicy, Policy};
+use super::twins::Twins;
 use crate::hash::BlockHashes;
 use crate::pass::KvEvents;
 
@@ -28,6 +29,8 @@ pub struct BlockPool {
     inactive: Policy,
     /// Content to the first block that was stored with it.
     table: HashTable<BlockId>,
+    /// Blocks stored with content that was there already.
+    twins: Twins,
     /// What the last lookup found.
     found: Vec<BlockId>,
 }
@@ -40,6 +43,7 @@ impl BlockPool {
             clean: (1..blocks).rev().map(BlockId).collect(),
             inactive: Policy::new(eviction, blocks),
             table: HashTable::with_capacity(blocks as usize),
+            twins: Twins::default(),
             found: Vec::new(),
         }
     }
@@ -84,17 +88,24 @@ impl BlockPool {
         into.append(&mut self.found);
     }
 
-    /// Hands out one block without content; evicts if there is no other. The caller has checked [`BlockPool::free`].
-    pub fn allocate(&mut self, events: &mut KvEvents) -> BlockId {
-        let block = self.clean.pop().unwrap_or_else(|| {
-            let evicted = self.inactive.evict(&mut self.blocks);
-            let block = evicted.expect("the caller checked that a block is free");
+    /// Hands out blocks without content, evicting if there are no others. The caller has checked [`BlockPool::free`].
+    pub fn allocate(&mut self, count: u32, into: &mut Vec<BlockId>, events: &mut KvEvents) {
+        let clean = self.clean.len().saturating_sub(count as usize);
+        let evict = count as usize - (self.clean.len() - clean);
+        let first = into.len();
+        into.extend(self.clean.drain(clean..).rev());
+        // Two short loops: what they read from memory does not wait for the block before.
+        let evicted = into.len();
+        for _ in 0..evict {
+            into.push(self.inactive.evict(&mut self.blocks).expect("the caller checked that so many blocks are free"));
+        }
+        for &block in &into[evicted..] {
             events.removed(std::iter::once(self.blocks[block].hash));
             self.forget(block);
-            block
-        });
-        self.blocks[block].hold();
-        block
+        }
+        for &block in &into[first..] {
+            self.blocks[block].hold();
+        }
     }
 
     /// A held block is full: it can be found from now on.
@@ -106,11 +117,9 @@ impl BlockPool {
                 place.insert(block);
             }
             Entry::Occupied(first) => {
-                let mut last = *first.get();
-                while let Some(twin) = self.blocks[last].twin.some() {
-                    last = twin;
-                }
-                self.blocks[last].twin = block;
+                let last = self.twins.last(*first.get());
+                self.blocks[last].set_twin(true);
+                self.twins.link(last, block);
             }
         }
         self.blocks[block].cache(hash);
@@ -125,8 +134,8 @@ impl BlockPool {
             let block = blocks[index];
             let entry = &mut self.blocks[block];
             if entry.let_go() == 0 && entry.is_cached() {
-                entry.parent = index.checked_sub(1).map_or(BlockId::NONE, |before| blocks[before]);
-                self.inactive.insert(&mut self.blocks, block);
+                let parent = index.checked_sub(1).map(|before| blocks[before]);
+                self.inactive.insert(&mut self.blocks, block, parent);
             }
         }
         let free = |block: &&BlockId| self.blocks[**block].holders() == 0 && !self.blocks[**block].is_cached();
@@ -169,20 +178,22 @@ impl BlockPool {
 
     /// Drops the content of a free block that the policy has let go.
     fn forget(&mut self, block: BlockId) {
-        let (hash, twin) = (self.blocks[block].hash, self.blocks[block].twin);
-        let blocks = &mut self.blocks;
+        let hash = self.blocks[block].hash;
+        let blocks = &self.blocks;
         let entry = self.table.find_entry(hash, |&other| blocks[other].hash == hash);
         let mut entry = entry.expect("cached blocks are in the table");
+        let twin = if self.blocks[block].has_twin() { self.twins.unlink(block) } else { None };
         if *entry.get() != block {
-            let mut before = *entry.get();
-            while blocks[before].twin != block {
-                before = blocks[before].twin;
+            let before = self.twins.before(*entry.get(), block);
+            self.twins.unlink(before);
+            self.blocks[before].set_twin(twin.is_some());
+            if let Some(twin) = twin {
+                self.twins.link(before, twin);
             }
-            blocks[before].twin = twin;
-        } else if twin == BlockId::NONE {
-            entry.remove();
-        } else {
+        } else if let Some(twin) = twin {
             *entry.get_mut() = twin;
+        } else {
+            entry.remove();
         }
         self.blocks[block].uncache();
     }
@@ -196,11 +207,17 @@ mod tests {
         BlockHashes { known: known.to_vec(), salt: 0 }
     }
 
+    fn allocate(pool: &mut BlockPool, count: u32, events: &mut KvEvents) -> Vec<BlockId> {
+        let mut blocks = Vec::new();
+        pool.allocate(count, &mut blocks, events);
+        blocks
+    }
+
     fn fill(pool: &mut BlockPool, known: &[u64], events: &mut KvEvents) -> Vec<BlockId> {
         known
             .iter()
             .map(|&hash| {
-                let block = pool.allocate(events);
+                let block = allocate(pool, 1, events)[0];
                 pool.store(block, hash);
                 block
             })
@@ -215,8 +232,7 @@ mod tests {
         pool.release(&mut held); // free: 4 | 3 2 1
         assert_eq!(pool.free_order(), [4, 3, 2, 1].map(BlockId));
         assert_eq!(pool.lookup(&hashes(&[10, 11, 12, 13]), 4), Hit { blocks: 3, inactive: 3 });
-        pool.allocate(&mut events);
-        assert_eq!(pool.allocate(&mut events), BlockId(3));
+        assert_eq!(allocate(&mut pool, 2, &mut events), [4, 3].map(BlockId));
         assert_eq!(events.hashes, [12]);
         assert_eq!(pool.lookup(&hashes(&[10, 11, 12]), 3).blocks, 2);
     }
@@ -233,7 +249,7 @@ mod tests {
         assert_eq!(found, first);
         pool.release(&mut first);
         pool.release(&mut found);
-        let mut rest: Vec<_> = (0..6).map(|_| pool.allocate(&mut events)).collect(); // evicts the first copy
+        let mut rest = allocate(&mut pool, 6, &mut events); // evicts the first copy
         pool.lookup(&hashes(&[7]), 1);
         pool.take_hits(&mut found);
         assert_eq!(found, second);

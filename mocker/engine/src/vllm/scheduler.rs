@@ -162,8 +162,8 @@ impl Scheduler {
         if missing > self.pool.free() {
             return false;
         }
-        for _ in 0..missing {
-            sequence.blocks.push(self.pool.allocate(events));
+        if missing > 0 {
+            self.pool.allocate(missing, &mut sequence.blocks, events);
         }
         true
     }

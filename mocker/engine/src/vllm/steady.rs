@@ -109,8 +109,7 @@ impl Scheduler {
             let computed = self.arena[id].computed + event.pass;
             pass.events.in_pass = event.pass;
             if computed.is_multiple_of(block_size) && self.arena[id].blocks.len() as u32 * block_size == computed {
-                let block = self.pool.allocate(&mut pass.events);
-                self.arena[id].blocks.push(block);
+                self.pool.allocate(1, &mut self.arena[id].blocks, &mut pass.events);
             }
             self.store_full(id, computed + 1, &mut pass.events);
         }
