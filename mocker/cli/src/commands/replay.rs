@@ -16,6 +16,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let start = now();
     let printer = Printer(if flags.quiet { Verbosity::Quiet } else { Verbosity::Normal });
     later::refuse(flags)?;
+    output::check(flags)?;
     let outcome = simulate(flags, printer)?;
     if flags.check_determinism {
         check_determinism(flags, &outcome)?;

@@ -2,7 +2,7 @@
 #![allow(clippy::doc_markdown, reason = "doc comments are help texts here")]
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -155,11 +155,15 @@ fn write_trace(flags: &GenerateFlags) -> Result<(), Failure> {
     // Options are checked before the file is touched.
     generate(&GenerateOptions { requests: options.requests.min(1), ..options }, &mut io::sink()).map_err(failure)?;
     let conversations = if flags.output == Path::new("-") {
-        write_to(io::stdout().lock(), &options)?
+        match generate(&options, &mut BufWriter::new(io::stdout().lock())) {
+            // Whoever reads has seen enough.
+            Err(GenerateError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            outcome => outcome.map_err(failure)?,
+        }
     } else {
         let file = File::create(&flags.output)
             .map_err(|error| Failure::io(format_args!("{}: {error}", flags.output.display())))?;
-        write_to(file, &options)?
+        generate(&options, &mut BufWriter::new(file)).map_err(failure)?
     };
     Printer(Verbosity::Normal).note(format_args!(
         "wrote {} requests of {conversations} conversations to {}",
@@ -169,16 +173,9 @@ fn write_trace(flags: &GenerateFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write_to(output: impl Write, options: &GenerateOptions) -> Result<u64, Failure> {
-    let mut output = BufWriter::new(output);
-    let conversations = generate(options, &mut output).map_err(failure)?;
-    output.flush().map_err(|error| Failure::io(format_args!("cannot write the trace: {error}")))?;
-    Ok(conversations)
-}
-
 fn failure(error: GenerateError) -> Failure {
     match error {
-        GenerateError::Option(_) => Failure::input(error),
+        GenerateError::Option(error) => error.into(),
         GenerateError::Write(_) => Failure::io(error),
     }
 }

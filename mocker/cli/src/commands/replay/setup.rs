@@ -3,7 +3,7 @@
 use dynosim_engine::{EngineArgs, EngineConfig, Horizon, Nanos, Role};
 use dynosim_replay::{Admission, ReplayConfig, Sla};
 use dynosim_workload::synthetic::{SessionArrivals, SharedPrefix, Synthetic, SyntheticOptions};
-use dynosim_workload::{Arrivals, Excess, RowRules, Trace, TraceOptions, Workload};
+use dynosim_workload::{Arrivals, Excess, RowRules, Trace, TraceOptions, Workload, WorkloadError};
 
 use super::flags::Flags;
 use crate::failure::Failure;
@@ -90,7 +90,7 @@ fn workload(flags: &Flags, args: &EngineArgs, printer: Printer) -> Result<Box<dy
     match (flags.trace_files.as_slice(), sizes) {
         ([file], [None, None, None]) => {
             refuse_given(&synthetic_flags(flags), "has no effect with a trace file")?;
-            let trace = Trace::open(file, &trace_options(flags, args.block_size))?;
+            let trace = Trace::open(file, &trace_options(flags, args.block_size)).map_err(refused)?;
             if trace.clamped_rows() > 0 {
                 printer.note(format_args!(
                     "{} rows had longer prompts than their hash ids cover and were cut",
@@ -106,7 +106,7 @@ fn workload(flags: &Flags, args: &EngineArgs, printer: Printer) -> Result<Box<dy
             }
             let sizes = SyntheticOptions { input_tokens, output_tokens, request_count, ..SyntheticOptions::default() };
             let options = synthetic_options(flags, args.block_size, sizes);
-            Ok(Box::new(Synthetic::new(options).map_err(|error| Failure::input(format_args!("--{}", dashed(&error))))?))
+            Ok(Box::new(Synthetic::new(options).map_err(|error| refused(error.into()))?))
         }
         ([_, _, ..], _) => {
             Err(Failure::input("several trace files: only the dynamo format takes them, it comes later"))
@@ -117,9 +117,14 @@ fn workload(flags: &Flags, args: &EngineArgs, printer: Printer) -> Result<Box<dy
     }
 }
 
-/// An option's error with its name as a flag.
-fn dashed(error: &dynosim_workload::OptionError) -> String {
-    format!("{}: {} is out of range (allowed: {})", error.name.replace('_', "-"), error.value, error.allowed)
+/// The block size is the one option of a workload that is no flag of its own here.
+fn refused(error: WorkloadError) -> Failure {
+    match error {
+        WorkloadError::Option(error) if error.name == "block_size" => {
+            Failure::input(format_args!("--extra-engine-args: {error}"))
+        }
+        error => error.into(),
+    }
 }
 
 fn trace_options(flags: &Flags, engine_block_size: u32) -> TraceOptions {
