@@ -6,6 +6,7 @@ mod output;
 mod setup;
 
 pub(crate) use flags::Flags;
+pub(crate) use setup::NO_HASH_IDS;
 
 use dynosim_replay::{Outcome, Replay, Table};
 

@@ -6,11 +6,13 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use dynosim_workload::row::DEFAULT_TRACE_BLOCK_SIZE;
 use dynosim_workload::{
     Arrivals, GenerateError, GenerateOptions, LengthStats, LoopKind, RowRules, Trace, TraceFormat, TraceOptions,
     TraceStats, generate,
 };
 
+use super::replay::NO_HASH_IDS;
 use crate::failure::Failure;
 use crate::printer::{Printer, Verbosity};
 
@@ -29,9 +31,9 @@ pub(crate) struct StatsFlags {
     /// mooncake or azure
     #[arg(long, default_value_t)]
     trace_format: TraceFormat,
-    /// Tokens per hash id of the trace
-    #[arg(long, default_value_t = 512)]
-    trace_block_size: u32,
+    /// Tokens per hash id of the trace [default: 512]
+    #[arg(long)]
+    trace_block_size: Option<u32>,
     /// Tokens per block of the engine, for the reuse
     #[arg(long, default_value_t = 64)]
     block_size: u32,
@@ -95,9 +97,13 @@ pub(crate) fn run(command: &Command) -> Result<(), Failure> {
 }
 
 fn stats(flags: &StatsFlags) -> Result<(), Failure> {
+    if flags.trace_format == TraceFormat::Azure && flags.trace_block_size.is_some() {
+        return Err(Failure::input(format_args!("--trace-block-size: {NO_HASH_IDS}")));
+    }
+    let trace_block_size = flags.trace_block_size.unwrap_or(DEFAULT_TRACE_BLOCK_SIZE);
     let options = TraceOptions {
         format: flags.trace_format,
-        rules: RowRules { trace_block_size: flags.trace_block_size, ..RowRules::default() },
+        rules: RowRules { trace_block_size, ..RowRules::default() },
         engine_block_size: flags.block_size,
         arrivals: Arrivals::Timestamps,
         arrival_speedup_ratio: 1.0,

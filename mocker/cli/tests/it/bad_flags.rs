@@ -8,6 +8,8 @@ use crate::refused::{SMALL, Table};
 const BAD: &[(&[&str], &str)] = &[
     (&["--num-workers", "0"], "--num-workers: 0 is out of range (allowed: 1 to 65536)"),
     (&["--num-workers", "65537"], "--num-workers: 65537 is out of range (allowed: 1 to 65536)"),
+    (&["--num-workers", "20000"], "--extra-engine-args: num_gpu_blocks: 327680000 blocks on 20000 ranks together are out of range (allowed: up to 268435456)"),
+    (&["--num-workers", "2", "--extra-engine-args", r#"{"dp_size":40000}"#], "--num-workers: 2 workers of 40000 ranks are out of range (allowed: up to 65536 ranks)"),
     (&["--replay-concurrency", "0"], "--replay-concurrency: 0 is out of range (allowed: 1 to 4294967295)"),
     (&["--max-sim-time-seconds=-1"], "--max-sim-time-seconds: -1 is out of range (allowed: 0 to 3200000000)"),
     (&["--max-sim-time-seconds", "NaN"], "--max-sim-time-seconds: NaN is out of range (allowed: 0 to 3200000000)"),
@@ -15,6 +17,8 @@ const BAD: &[(&[&str], &str)] = &[
     (&["--shared-prefix-ratio", "1.5", "--num-prefix-groups", "1"], "--shared-prefix-ratio: 1.5 is out of range (allowed: 0 to 1)"),
     (&["--inter-turn-delay-ms=-1"], "--inter-turn-delay-ms: -1 is out of range (allowed: 0 to 9000000000000 ms)"),
     (&["--arrival-interval-ms", "inf"], "--arrival-interval-ms: inf is out of range (allowed: 0 to 9000000000000 ms)"),
+    (&["--arrival-interval-ms", "1e300"], "--arrival-interval-ms: 1e300 is out of range (allowed: 0 to 9000000000000 ms)"),
+    (&["--request-rate", "1e-300"], "--request-rate: 1e-300 is out of range (allowed: 0.000001 to 1000000000 per second)"),
     (&["--request-rate", "0"], "--request-rate: 0 is out of range (allowed: 0.000001 to 1000000000 per second)"),
     (&["--sla-ttft-ms=-1"], "--sla-ttft-ms: -1 is out of range (allowed: 0 or more, finite)"),
     (&["--sla-itl-ms", "NaN"], "--sla-itl-ms: NaN is out of range (allowed: 0 or more, finite)"),
@@ -68,6 +72,17 @@ fn a_workload_is_either_a_trace_or_three_sizes() {
     ] {
         table.row(&place, &["replay", "trace.jsonl", flag, value], message);
     }
+    place.file("trace.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,1,1\n");
+    let azure = ["replay", "trace.csv", "--trace-format", "azure"];
+    let why = "has no effect with --trace-format azure, whose rows have no hash ids";
+    let block_size = format!("--trace-block-size: {why}");
+    table.row(&place, &[&azure[..], &["--trace-block-size", "512"]].concat(), &block_size);
+    table.row(&place, &[&azure[..], &["--lenient"]].concat(), &format!("--lenient: {why}"));
+    let stats = ["trace", "stats", "trace.csv", "--trace-format", "azure", "--trace-block-size", "512"];
+    table.row(&place, &stats, &block_size);
+    let twice = "--check-determinism: reads the trace twice, so it needs a file and no pipe";
+    table.row(&place, &["replay", "-", "--check-determinism"], twice);
+    table.row(&place, &["replay", "/dev/null", "--check-determinism"], twice);
     let sizes = |which: usize| {
         let mut args = [&["replay"], &SMALL[..]].concat();
         args[2 * which + 2] = "0";

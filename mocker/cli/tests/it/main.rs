@@ -9,6 +9,7 @@ mod bad_flags;
 mod bad_profiles;
 mod bad_traces;
 mod dependencies;
+mod documented;
 mod golden;
 mod help;
 mod later_flags;

@@ -1,9 +1,14 @@
 //! From flags to a workload and a configuration, everything checked before anything runs.
 
+use std::path::Path;
+
+use dynosim_engine::args::EngineType;
 use dynosim_engine::{EngineArgs, EngineConfig, Horizon, Nanos, Role};
 use dynosim_replay::{Admission, ReplayConfig, Sla};
+use dynosim_workload::error::compact;
+use dynosim_workload::row::DEFAULT_TRACE_BLOCK_SIZE;
 use dynosim_workload::synthetic::{SessionArrivals, SharedPrefix, Synthetic, SyntheticOptions};
-use dynosim_workload::{Arrivals, Excess, RowRules, Trace, TraceOptions, Workload, WorkloadError};
+use dynosim_workload::{Arrivals, Excess, RowRules, Trace, TraceFormat, TraceOptions, Workload, WorkloadError};
 
 use super::flags::Flags;
 use crate::failure::Failure;
@@ -11,12 +16,15 @@ use crate::printer::Printer;
 
 /// Most workers of one run.
 const WORKERS_MAX: u32 = 65_536;
-/// Tokens per hash id of the public Mooncake traces.
-const TRACE_BLOCK_SIZE: u32 = 512;
+/// Most KV blocks of all engines that keep a record per block (24 bytes).
+const KV_BLOCKS_MAX: u64 = 1 << 28;
 /// Published default without any arrival flag.
 const ARRIVAL_INTERVAL_MS: f64 = 1.0;
 /// Longest simulated time that can be asked for, in seconds (a hundred years).
 const SIM_TIME_MAX_SECONDS: f64 = 3.2e9;
+
+/// Why an Azure trace takes no flag about hash ids.
+pub(crate) const NO_HASH_IDS: &str = "has no effect with --trace-format azure, whose rows have no hash ids";
 
 /// Engine arguments that mean something only to a live worker, a transfer between pools, or a router.
 const WITHOUT_EFFECT: [&str; 11] = [
@@ -43,6 +51,7 @@ impl Setup {
     pub(crate) fn new(flags: &Flags, printer: Printer) -> Result<Self, Failure> {
         let args = engine_args(flags)?;
         let workers = within("--num-workers", flags.num_workers.unwrap_or(1), 1, WORKERS_MAX)?;
+        check_size(&args, workers)?;
         let admission = match flags.replay_concurrency {
             Some(limit) => Admission::Concurrency(within("--replay-concurrency", limit, 1, u32::MAX)?),
             None => Admission::Schedule,
@@ -52,7 +61,7 @@ impl Setup {
             engines: (0..workers).map(|worker| engine(&args, worker)).collect::<Result<_, _>>()?,
             gpus_per_worker: u32::try_from(args.gpus()).unwrap_or(u32::MAX),
             admission,
-            startup: Nanos::from_secs(args.startup_time.unwrap_or(0.0)),
+            startup: span("--extra-engine-args: startup_time", args.startup_time.unwrap_or(0.0))?,
             end,
             sla: sla(flags)?,
             records: flags.report_jsonl.is_some(),
@@ -79,6 +88,25 @@ fn engine_args(flags: &Flags) -> Result<EngineArgs, Failure> {
     }
 }
 
+/// Fails for more ranks or blocks than a machine holds, before any memory is asked for.
+fn check_size(args: &EngineArgs, workers: u32) -> Result<(), Failure> {
+    let ranks = u64::from(workers) * u64::from(args.dp_size);
+    if ranks > u64::from(WORKERS_MAX) {
+        let dp_size = args.dp_size;
+        return Err(Failure::input(format_args!(
+            "--num-workers: {workers} workers of {dp_size} ranks are out of range (allowed: up to {WORKERS_MAX} ranks)"
+        )));
+    }
+    let blocks = ranks.saturating_mul(args.num_gpu_blocks.into());
+    if blocks > KV_BLOCKS_MAX && args.engine_type != EngineType::Sglang {
+        return Err(Failure::input(format_args!(
+            "--extra-engine-args: num_gpu_blocks: {blocks} blocks on {ranks} ranks together are out of range \
+             (allowed: up to {KV_BLOCKS_MAX})"
+        )));
+    }
+    Ok(())
+}
+
 fn engine(args: &EngineArgs, worker: u32) -> Result<EngineConfig, Failure> {
     let mut read = |path: &std::path::Path| std::fs::read(path);
     args.engine_config(u64::from(worker), &mut read)
@@ -90,6 +118,14 @@ fn workload(flags: &Flags, args: &EngineArgs, printer: Printer) -> Result<Box<dy
     match (flags.trace_files.as_slice(), sizes) {
         ([file], [None, None, None]) => {
             refuse_given(&synthetic_flags(flags), "has no effect with a trace file")?;
+            if flags.trace_format == TraceFormat::Azure {
+                refuse_given(&hash_id_flags(flags), NO_HASH_IDS)?;
+            }
+            if flags.check_determinism && is_pipe(file) {
+                return Err(Failure::input(
+                    "--check-determinism: reads the trace twice, so it needs a file and no pipe",
+                ));
+            }
             let trace = Trace::open(file, &trace_options(flags, args.block_size)).map_err(refused)?;
             if trace.clamped_rows() > 0 {
                 printer.note(format_args!(
@@ -131,7 +167,7 @@ fn trace_options(flags: &Flags, engine_block_size: u32) -> TraceOptions {
     TraceOptions {
         format: flags.trace_format,
         rules: RowRules {
-            trace_block_size: flags.trace_block_size.unwrap_or(TRACE_BLOCK_SIZE),
+            trace_block_size: flags.trace_block_size.unwrap_or(DEFAULT_TRACE_BLOCK_SIZE),
             excess: if flags.lenient { Excess::Clamp } else { Excess::Reject },
         },
         engine_block_size,
@@ -169,12 +205,22 @@ fn synthetic_flags(flags: &Flags) -> [(bool, &'static str); 7] {
     ]
 }
 
+/// Whether what is there can be read only once.
+fn is_pipe(file: &Path) -> bool {
+    file == Path::new("-") || file.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+fn hash_id_flags(flags: &Flags) -> [(bool, &'static str); 2] {
+    [(flags.trace_block_size.is_some(), "--trace-block-size"), (flags.lenient, "--lenient")]
+}
+
 fn trace_flags(flags: &Flags) -> [(bool, &'static str); 4] {
+    let [trace_block_size, lenient] = hash_id_flags(flags);
     [
-        (flags.trace_block_size.is_some(), "--trace-block-size"),
-        (flags.lenient, "--lenient"),
+        trace_block_size,
+        lenient,
         ((flags.arrival_speedup_ratio - 1.0).abs() > 0.0, "--arrival-speedup-ratio"),
-        (flags.trace_format != dynosim_workload::TraceFormat::default(), "--trace-format"),
+        (flags.trace_format != TraceFormat::default(), "--trace-format"),
     ]
 }
 
@@ -189,12 +235,12 @@ fn sla(flags: &Flags) -> Result<Sla, Failure> {
     let sla = Sla { ttft_ms: flags.sla_ttft_ms, itl_ms: flags.sla_itl_ms, e2e_ms: flags.sla_e2e_ms };
     for (flag, limit) in [("--sla-ttft-ms", sla.ttft_ms), ("--sla-itl-ms", sla.itl_ms), ("--sla-e2e-ms", sla.e2e_ms)] {
         if let Some(limit) = limit.filter(|limit| !(limit.is_finite() && *limit >= 0.0)) {
-            return Err(out_of_range(flag, limit, "0 or more, finite"));
+            return Err(out_of_range(flag, &limit, "0 or more, finite"));
         }
     }
     if let Some(share) = flags.fail_on_sla {
         if !(0.0..=1.0).contains(&share) {
-            return Err(out_of_range("--fail-on-sla", share, "0 to 1"));
+            return Err(out_of_range("--fail-on-sla", &share, "0 to 1"));
         }
         if !sla.is_set() {
             return Err(Failure::input("--fail-on-sla: needs --sla-ttft-ms, --sla-itl-ms or --sla-e2e-ms"));
@@ -207,7 +253,7 @@ fn span(flag: &str, seconds: f64) -> Result<Nanos, Failure> {
     if (0.0..=SIM_TIME_MAX_SECONDS).contains(&seconds) {
         Ok(Nanos::from_secs(seconds))
     } else {
-        Err(out_of_range(flag, seconds, &format!("0 to {SIM_TIME_MAX_SECONDS}")))
+        Err(out_of_range(flag, &seconds, &format!("0 to {SIM_TIME_MAX_SECONDS}")))
     }
 }
 
@@ -215,10 +261,11 @@ fn within(flag: &str, value: u32, least: u32, most: u32) -> Result<u32, Failure>
     if (least..=most).contains(&value) {
         Ok(value)
     } else {
-        Err(out_of_range(flag, value, &format!("{least} to {most}")))
+        Err(out_of_range(flag, &value, &format!("{least} to {most}")))
     }
 }
 
-fn out_of_range(flag: &str, value: impl std::fmt::Display, allowed: &str) -> Failure {
+fn out_of_range(flag: &str, value: &impl ToString, allowed: &str) -> Failure {
+    let value = compact(value);
     Failure::input(format_args!("{flag}: {value} is out of range (allowed: {allowed})"))
 }
