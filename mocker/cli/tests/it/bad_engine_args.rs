@@ -41,6 +41,17 @@ const BAD: &[(&str, &str)] = &[
 ];
 
 #[test]
+fn a_file_in_place_of_json_is_named_with_the_way_out() {
+    let place = Place::new();
+    place.file("engine.json", "{}");
+    let args = [&["replay"], &SMALL[..], &["--extra-engine-args", "engine.json"]].concat();
+    let message = "--extra-engine-args: `engine.json` is a file; give the JSON in it, \"$(cat engine.json)\"";
+    let mut table = Table::default();
+    table.row(&place, &args, message);
+    table.finish(1);
+}
+
+#[test]
 fn bad_engine_arguments_are_named_with_what_is_allowed() {
     let place = Place::new();
     let mut table = Table::default();

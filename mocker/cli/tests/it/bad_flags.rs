@@ -28,6 +28,7 @@ const BAD: &[(&[&str], &str)] = &[
     (&["--trace-block-size", "512"], "--trace-block-size: has no effect without a trace file"),
     (&["--lenient"], "--lenient: has no effect without a trace file"),
     (&["--arrival-speedup-ratio", "2"], "--arrival-speedup-ratio: has no effect without a trace file"),
+    (&["--arrival-speedup-ratio", "NaN"], "--arrival-speedup-ratio: has no effect without a trace file"),
     (&["--trace-format", "azure"], "--trace-format: has no effect without a trace file"),
 ];
 

@@ -92,6 +92,18 @@ fn a_reader_that_has_gone_is_no_error() {
 }
 
 #[test]
+fn flags_that_change_nothing_are_noted() {
+    let place = Place::new();
+    for (flags, note) in [
+        (["--shared-prefix-ratio", "0.5"], "--shared-prefix-ratio has no effect without --num-prefix-groups"),
+        (["--inter-turn-delay-ms", "5"], "--inter-turn-delay-ms has no effect with one turn per session"),
+    ] {
+        let ran = place.run(&[&["replay", "--report-json", "report.json"], &SMALL[..], &flags].concat());
+        assert_eq!((ran.code, ran.stderr), (Some(0), format!("note: {note}\n")));
+    }
+}
+
+#[test]
 fn version_is_printed() {
     let ran = Place::new().run(&["--version"]);
     assert_eq!(ran.stdout, format!("dynosim {}\n", env!("CARGO_PKG_VERSION")));

@@ -77,7 +77,14 @@ impl Setup {
 fn engine_args(flags: &Flags) -> Result<EngineArgs, Failure> {
     let text = flags.extra_engine_args.as_deref().unwrap_or("{}");
     let prefix = |error: String| Failure::input(format_args!("--extra-engine-args: {error}"));
-    let args = EngineArgs::from_json(text).map_err(|error| prefix(error.to_string()))?;
+    let args = EngineArgs::from_json(text).map_err(|error| {
+        let is_file = !text.is_empty() && Path::new(text).is_file();
+        prefix(if is_file {
+            format!("`{text}` is a file; give the JSON in it, \"$(cat {text})\"")
+        } else {
+            error.to_string()
+        })
+    })?;
     if args.worker_type != Role::Aggregated {
         let text = "worker_type: prefill and decode engines belong to disaggregated replay, which comes later";
         return Err(prefix(text.to_owned()));
@@ -137,9 +144,7 @@ fn workload(flags: &Flags, args: &EngineArgs, printer: Printer) -> Result<Box<dy
         }
         ([], [Some(input_tokens), Some(output_tokens), Some(request_count)]) => {
             refuse_given(&trace_flags(flags), "has no effect without a trace file")?;
-            if flags.replay_concurrency.is_some() && flags.arrival_interval_ms.is_some() {
-                printer.note("--replay-concurrency ignores arrival times, --arrival-interval-ms among them");
-            }
+            note_idle_flags(flags, printer);
             let sizes = SyntheticOptions { input_tokens, output_tokens, request_count, ..SyntheticOptions::default() };
             let options = synthetic_options(flags, args.block_size, sizes);
             Ok(Box::new(Synthetic::new(options).map_err(|error| refused(error.into()))?))
@@ -150,6 +155,19 @@ fn workload(flags: &Flags, args: &EngineArgs, printer: Printer) -> Result<Box<dy
         _ => Err(Failure::input(
             "give either one trace file, or all of --input-tokens, --output-tokens, and --request-count",
         )),
+    }
+}
+
+/// Says which flags change nothing. Published commands give some of them, so they are no errors.
+fn note_idle_flags(flags: &Flags, printer: Printer) {
+    if flags.replay_concurrency.is_some() && flags.arrival_interval_ms.is_some() {
+        printer.note("--replay-concurrency ignores arrival times, --arrival-interval-ms among them");
+    }
+    if flags.shared_prefix_ratio.is_some_and(|ratio| ratio > 0.0) && flags.num_prefix_groups.unwrap_or(0) == 0 {
+        printer.note("--shared-prefix-ratio has no effect without --num-prefix-groups");
+    }
+    if flags.inter_turn_delay_ms.is_some_and(|ms| ms > 0.0) && flags.turns_per_session.unwrap_or(1) == 1 {
+        printer.note("--inter-turn-delay-ms has no effect with one turn per session");
     }
 }
 
@@ -219,7 +237,7 @@ fn trace_flags(flags: &Flags) -> [(bool, &'static str); 4] {
     [
         trace_block_size,
         lenient,
-        ((flags.arrival_speedup_ratio - 1.0).abs() > 0.0, "--arrival-speedup-ratio"),
+        (flags.arrival_speedup_ratio.to_bits() != 1f64.to_bits(), "--arrival-speedup-ratio"),
         (flags.trace_format != TraceFormat::default(), "--trace-format"),
     ]
 }
