@@ -22,5 +22,6 @@ mod report;
 mod reports_stay;
 mod rows;
 mod streams;
+mod swarm;
 mod times;
 mod trace_commands;

@@ -16,7 +16,7 @@ mod trace_row;
 const MUTATIONS: u64 = 150;
 
 /// `SplitMix64`.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -27,7 +27,7 @@ impl Random {
     }
 
     /// Below `limit`, or 0.
-    fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 }
