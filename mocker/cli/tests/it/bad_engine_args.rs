@@ -29,6 +29,8 @@ const BAD: &[(&str, &str)] = &[
     (r#"{"num_g2_blocks":10}"#, "`num_g2_blocks` is 10, but KV tiers beyond GPU memory are not supported yet; allowed: null or 0"),
     (r#"{"aic_backend":"vllm"}"#, r#"`aic_backend` is "vllm", but performance databases are not supported yet; allowed: null"#),
     (r#"{"engine":{"block_size":1}}"#, "`engine.block_size` is 1; allowed: at least 2 with vllm"),
+    (r#"{"timing_model":{"type":"linear","pass_ms":1}}"#, "`timing_model.prefill_ms_per_token` is missing; allowed: a value, since `timing_model` is given"),
+    (r#"{"timing_model":{"type":"quadratic"}}"#, r#"`timing_model.type` is "quadratic"; allowed: "polynomial", "fixed", "linear", "external""#),
     (r#"{"startup_time":1e300}"#, "startup_time: 1e300 is out of range (allowed: 0 to 3200000000)"),
     (r#"{"num_gpu_blocks":4294967295}"#, "num_gpu_blocks: 4294967295 blocks on 1 ranks together are out of range (allowed: up to 268435456)"),
     (r#"{"block_size":4294967295}"#, "block_size: 4294967295 is out of range (allowed: 1 to 2147483648)"),

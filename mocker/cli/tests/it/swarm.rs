@@ -38,7 +38,10 @@ fn engine(random: &mut Random) -> Map<String, Value> {
     perhaps("speedup_ratio", &[json!(0), json!(0.01), json!(1e6)]);
     perhaps("dp_size", &[json!(2), json!(3)]);
     perhaps("startup_time", &[json!(0), json!(30)]);
-    perhaps("timing_model", &[json!({"type": "fixed", "prefill_ms": 0, "decode_ms": 1})]);
+    let linear = r#"{"type": "linear", "pass_ms": 3.5, "prefill_ms_per_token": 0.05, "decode_ms_per_request": 0.05,
+        "decode_ms_per_kv_token": 0.0001}"#;
+    let linear = serde_json::from_str(linear).expect("JSON");
+    perhaps("timing_model", &[json!({"type": "fixed", "prefill_ms": 0, "decode_ms": 1}), linear]);
     if name != "sglang" {
         perhaps("max_num_batched_tokens", &[json!(1), json!(64), json!(2048), Value::Null]);
         perhaps("enable_chunked_prefill", &[json!(false)]);
