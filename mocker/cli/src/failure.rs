@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use dynosim_replay::ReplayError;
-use dynosim_workload::WorkloadError;
+use dynosim_workload::{OptionError, WorkloadError};
 
 /// The user's input cannot be used; nothing was done.
 pub(crate) const EXIT_INPUT: u8 = 2;
@@ -40,9 +40,18 @@ impl Failure {
     }
 }
 
+/// An option that has a flag of the same name.
+impl From<OptionError> for Failure {
+    fn from(error: OptionError) -> Self {
+        let OptionError { name, value, allowed } = error;
+        Self::input(format_args!("--{}: {value} is out of range (allowed: {allowed})", name.replace('_', "-")))
+    }
+}
+
 impl From<WorkloadError> for Failure {
     fn from(error: WorkloadError) -> Self {
         match error {
+            WorkloadError::Option(error) => error.into(),
             // A name that leads nowhere is the user's input; a disk that fails is not.
             WorkloadError::Io { ref source, .. } if source.kind() != std::io::ErrorKind::NotFound => Self::io(error),
             _ => Self::input(error),

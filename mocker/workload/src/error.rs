@@ -115,7 +115,16 @@ impl OptionError {
         value: &impl ToString,
         allowed: &'static str,
     ) -> Result<(), Self> {
-        if holds { Ok(()) } else { Err(Self { name, value: value.to_string(), allowed }) }
+        if holds { Ok(()) } else { Err(Self { name, value: compact(value), allowed }) }
+    }
+}
+
+/// A number as messages show it: one of hundreds of digits in scientific notation.
+pub fn compact(number: &impl ToString) -> String {
+    let text = number.to_string();
+    match text.parse::<f64>() {
+        Ok(value) if text.len() > 24 => format!("{value:e}"),
+        _ => text,
     }
 }
 

@@ -6,6 +6,7 @@ mod output;
 mod setup;
 
 pub(crate) use flags::Flags;
+pub(crate) use setup::NO_HASH_IDS;
 
 use dynosim_replay::{Outcome, Replay, Table};
 
@@ -16,6 +17,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let start = now();
     let printer = Printer(if flags.quiet { Verbosity::Quiet } else { Verbosity::Normal });
     later::refuse(flags)?;
+    output::check(flags)?;
     let outcome = simulate(flags, printer)?;
     if flags.check_determinism {
         check_determinism(flags, &outcome)?;

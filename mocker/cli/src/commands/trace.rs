@@ -2,15 +2,17 @@
 #![allow(clippy::doc_markdown, reason = "doc comments are help texts here")]
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use dynosim_workload::row::DEFAULT_TRACE_BLOCK_SIZE;
 use dynosim_workload::{
     Arrivals, GenerateError, GenerateOptions, LengthStats, LoopKind, RowRules, Trace, TraceFormat, TraceOptions,
     TraceStats, generate,
 };
 
+use super::replay::NO_HASH_IDS;
 use crate::failure::Failure;
 use crate::printer::{Printer, Verbosity};
 
@@ -29,9 +31,9 @@ pub(crate) struct StatsFlags {
     /// mooncake or azure
     #[arg(long, default_value_t)]
     trace_format: TraceFormat,
-    /// Tokens per hash id of the trace
-    #[arg(long, default_value_t = 512)]
-    trace_block_size: u32,
+    /// Tokens per hash id of the trace [default: 512]
+    #[arg(long)]
+    trace_block_size: Option<u32>,
     /// Tokens per block of the engine, for the reuse
     #[arg(long, default_value_t = 64)]
     block_size: u32,
@@ -95,9 +97,13 @@ pub(crate) fn run(command: &Command) -> Result<(), Failure> {
 }
 
 fn stats(flags: &StatsFlags) -> Result<(), Failure> {
+    if flags.trace_format == TraceFormat::Azure && flags.trace_block_size.is_some() {
+        return Err(Failure::input(format_args!("--trace-block-size: {NO_HASH_IDS}")));
+    }
+    let trace_block_size = flags.trace_block_size.unwrap_or(DEFAULT_TRACE_BLOCK_SIZE);
     let options = TraceOptions {
         format: flags.trace_format,
-        rules: RowRules { trace_block_size: flags.trace_block_size, ..RowRules::default() },
+        rules: RowRules { trace_block_size, ..RowRules::default() },
         engine_block_size: flags.block_size,
         arrivals: Arrivals::Timestamps,
         arrival_speedup_ratio: 1.0,
@@ -155,11 +161,15 @@ fn write_trace(flags: &GenerateFlags) -> Result<(), Failure> {
     // Options are checked before the file is touched.
     generate(&GenerateOptions { requests: options.requests.min(1), ..options }, &mut io::sink()).map_err(failure)?;
     let conversations = if flags.output == Path::new("-") {
-        write_to(io::stdout().lock(), &options)?
+        match generate(&options, &mut BufWriter::new(io::stdout().lock())) {
+            // Whoever reads has seen enough.
+            Err(GenerateError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            outcome => outcome.map_err(failure)?,
+        }
     } else {
         let file = File::create(&flags.output)
             .map_err(|error| Failure::io(format_args!("{}: {error}", flags.output.display())))?;
-        write_to(file, &options)?
+        generate(&options, &mut BufWriter::new(file)).map_err(failure)?
     };
     Printer(Verbosity::Normal).note(format_args!(
         "wrote {} requests of {conversations} conversations to {}",
@@ -169,16 +179,9 @@ fn write_trace(flags: &GenerateFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write_to(output: impl Write, options: &GenerateOptions) -> Result<u64, Failure> {
-    let mut output = BufWriter::new(output);
-    let conversations = generate(options, &mut output).map_err(failure)?;
-    output.flush().map_err(|error| Failure::io(format_args!("cannot write the trace: {error}")))?;
-    Ok(conversations)
-}
-
 fn failure(error: GenerateError) -> Failure {
     match error {
-        GenerateError::Option(_) => Failure::input(error),
+        GenerateError::Option(error) => error.into(),
         GenerateError::Write(_) => Failure::io(error),
     }
 }

@@ -9,6 +9,23 @@ use dynosim_replay::Outcome;
 use super::flags::Flags;
 use crate::failure::Failure;
 
+/// Fails if the files surely cannot be written, so that nobody waits for a run in vain.
+pub(crate) fn check(flags: &Flags) -> Result<(), Failure> {
+    let (report, rows) = (flags.report_json.as_deref(), flags.report_jsonl.as_deref());
+    if report.is_some() && report == rows {
+        return Err(Failure::input("--report-json and --report-jsonl name the same file"));
+    }
+    for path in [report, rows].into_iter().flatten() {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // The dot fails for what is no folder.
+        std::fs::metadata(folder.join(".")).map_err(|error| failed(path, &error))?;
+    }
+    match rows {
+        Some(rows) if rows.is_dir() => Err(failed(rows, &std::io::ErrorKind::IsADirectory.into())),
+        _ => Ok(()),
+    }
+}
+
 /// Writes the report, and the rows per request if wanted; tells where the report is.
 pub(crate) fn write(flags: &Flags, outcome: &Outcome, wall_time_ms: f64) -> Result<PathBuf, Failure> {
     let path = report_path(flags.report_json.as_deref());
