@@ -23,6 +23,11 @@ impl Digest {
         self.0 = mix(mix(self.0, time.0), subject << 3 | what as u64);
     }
 
+    /// Takes in the digest of what happened apart from this.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.0 = mix(self.0, other.0);
+    }
+
     pub(crate) fn value(self) -> u64 {
         self.0
     }

@@ -15,6 +15,7 @@ mod collector;
 mod digest;
 mod events;
 mod live;
+mod parts;
 mod records;
 mod replay;
 mod report;
@@ -22,8 +23,9 @@ mod samples;
 mod sla;
 mod table;
 
+pub use parts::{Outcome, replay};
 pub use records::{Record, TerminalStatus};
-pub use replay::{Admission, Outcome, Progress, Replay, ReplayConfig, ReplayError};
+pub use replay::{Admission, Progress, ReplayConfig, ReplayError};
 pub use report::Report;
 pub use sla::Sla;
 pub use table::Table;

@@ -8,8 +8,7 @@ use crate::collector::Collector;
 use crate::digest::Happened;
 use crate::events::{Event, Events};
 use crate::live::{Live, LiveId, LiveRequests};
-use crate::records::{Record, TerminalStatus, sort};
-use crate::report::Report;
+use crate::records::TerminalStatus;
 use crate::sla::Sla;
 
 /// Completions between two calls of the progress function.
@@ -72,17 +71,6 @@ pub enum ReplayError {
     },
 }
 
-/// What a run gives.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The summary.
-    pub report: Report,
-    /// Rows per request, sorted by arrival, if they were wanted.
-    pub records: Option<Vec<Record>>,
-    /// Digest of all events: equal for equal runs.
-    pub digest: u64,
-}
-
 #[derive(Debug)]
 struct Worker {
     engine: Engine,
@@ -95,9 +83,11 @@ struct Worker {
     dirty: bool,
 }
 
-/// One run in the making.
-pub struct Replay<'a> {
-    config: ReplayConfig,
+/// A run in the making, of all workers or of some that go their own way.
+pub(crate) struct Replay<'a> {
+    admission: Admission,
+    end: Option<Nanos>,
+    horizon: Horizon,
     workload: &'a mut dyn Workload,
     workers: Vec<Worker>,
     /// Workers that are dirty.
@@ -107,6 +97,8 @@ pub struct Replay<'a> {
     collector: Collector,
     now: Nanos,
     next_worker: u32,
+    /// Number of the first worker, in reports.
+    first_worker: u32,
     /// Sessions in flight.
     sessions: u32,
     /// Requests that ended with the steps of this instant.
@@ -114,8 +106,13 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Prepares a run of `workload` from its start.
-    pub fn new(mut config: ReplayConfig, workload: &'a mut dyn Workload) -> Self {
+    /// Prepares a run of `workload` from its start on `engines`, the first of which is the worker `first_worker`.
+    pub(crate) fn new(
+        config: &ReplayConfig,
+        engines: Vec<EngineConfig>,
+        first_worker: u32,
+        workload: &'a mut dyn Workload,
+    ) -> Self {
         let worker = |engine: EngineConfig| Worker {
             slots: vec![Vec::new(); engine.dp_size as usize],
             engine: Engine::new(engine),
@@ -124,7 +121,6 @@ impl<'a> Replay<'a> {
             dirty: false,
         };
         let mut events = Events::default();
-        let engines = std::mem::take(&mut config.engines);
         let workers: Vec<_> = engines.into_iter().map(worker).collect();
         if config.startup > Nanos::ZERO {
             (0..workers.len() as u32).for_each(|worker| events.push(config.startup, Event::WorkerReady { worker }));
@@ -137,7 +133,9 @@ impl<'a> Replay<'a> {
         };
         Self {
             workers,
-            config,
+            admission: config.admission,
+            end: config.end,
+            horizon: config.horizon,
             workload,
             to_start: Vec::new(),
             events,
@@ -145,16 +143,17 @@ impl<'a> Replay<'a> {
             collector,
             now: Nanos::ZERO,
             next_worker: 0,
+            first_worker,
             sessions: 0,
             ended: Vec::new(),
         }
     }
 
     /// Runs to the end.
-    pub fn run(mut self, progress: Progress<'_>) -> Result<Outcome, ReplayError> {
+    pub(crate) fn run(mut self, progress: Progress<'_>) -> Result<Collector, ReplayError> {
         let mut told = 0;
         while let Some(next) = self.next_time()? {
-            if self.config.end.is_some_and(|end| next > end) {
+            if self.end.is_some_and(|end| next > end) {
                 break;
             }
             self.now = next;
@@ -171,7 +170,7 @@ impl<'a> Replay<'a> {
     }
 
     fn next_time(&mut self) -> Result<Option<Nanos>, ReplayError> {
-        let arrival = match self.config.admission {
+        let arrival = match self.admission {
             Admission::Schedule => self.workload.peek()?,
             Admission::Concurrency(limit) if self.sessions < limit => self.workload.peek()?.map(|_| self.now),
             Admission::Concurrency(_) => None,
@@ -204,7 +203,7 @@ impl<'a> Replay<'a> {
 
     fn process_arrivals(&mut self) -> Result<(), ReplayError> {
         loop {
-            let due = match self.config.admission {
+            let due = match self.admission {
                 Admission::Schedule => self.workload.peek()?.is_some_and(|at| at <= self.now),
                 Admission::Concurrency(limit) => self.sessions < limit,
             };
@@ -222,7 +221,7 @@ impl<'a> Replay<'a> {
     fn dispatch(&mut self, turn: Turn, known: Vec<u64>) {
         let index = self.next_worker;
         self.next_worker = (index + 1) % self.workers.len() as u32;
-        let live = Live { turn, arrival: self.now, worker: index, ..Live::default() };
+        let live = Live { turn, arrival: self.now, worker: self.first_worker + index, ..Live::default() };
         self.collector.requests += 1;
         self.collector.digest.add(self.now, Happened::Arrived, turn.row);
         let worker = &mut self.workers[index as usize];
@@ -277,7 +276,7 @@ impl<'a> Replay<'a> {
             let state = &mut self.workers[worker as usize];
             state.dirty = false;
             if state.engine.busy_until().is_none()
-                && let Some(end) = state.engine.start(self.now, self.config.horizon)
+                && let Some(end) = state.engine.start(self.now, self.horizon)
             {
                 self.announce_end(worker, end);
             }
@@ -313,20 +312,14 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn close(mut self) -> Result<Outcome, ReplayError> {
-        if self.lives.len() > 0 && self.config.end.is_none() {
+    fn close(mut self) -> Result<Collector, ReplayError> {
+        if self.lives.len() > 0 && self.end.is_none() {
             return Err(ReplayError::Stuck { unfinished: self.lives.len(), at_ms: self.now.as_ms() });
         }
-        if self.config.end.is_some() {
+        if self.end.is_some() {
             self.cancel_rest();
         }
-        let digest = self.collector.digest.value();
-        let mut records = self.collector.records.take();
-        if let Some(records) = &mut records {
-            sort(records);
-        }
-        let report = Report::new(&self.config, self.workers.len(), self.collector);
-        Ok(Outcome { report, records, digest })
+        Ok(self.collector)
     }
 
     /// The run was ended early: rows for what was still in flight.

@@ -41,6 +41,10 @@ impl Samples {
         self.0.push(sample.0);
     }
 
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
     /// In milliseconds. Sorts the samples.
     pub(crate) fn summary_ms(&mut self) -> Summary {
         self.0.sort_unstable();
@@ -80,6 +84,11 @@ impl Weighted {
             Some(chunk) if chunk.len() < CHUNK => chunk.push((short, weight)),
             _ => self.chunks.push(vec![(short, weight)]),
         }
+    }
+
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.chunks.append(&mut other.chunks);
+        self.long.append(&mut other.long);
     }
 
     fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {

@@ -47,6 +47,11 @@ impl Decoder {
         Self { format, rules, engine_block_size, hash_ids: Vec::new(), classes: Names::default() }
     }
 
+    /// One with the same settings that has read nothing.
+    pub(crate) fn for_another_reader(&self) -> Self {
+        Self::new(self.format, self.rules, self.engine_block_size)
+    }
+
     /// Parses a row; its prompt is then the one that `append_hashes` means.
     pub(crate) fn decode<'l>(&mut self, line: &'l [u8]) -> Result<Row<'l>, RowError> {
         match self.format {

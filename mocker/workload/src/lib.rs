@@ -47,4 +47,4 @@ pub use row::{Excess, Row, RowRules};
 pub use stats::{LengthStats, TraceStats};
 pub use synthetic::{SessionArrivals, SharedPrefix, Synthetic, SyntheticOptions};
 pub use trace::{Trace, TraceOptions};
-pub use workload::{Turn, Workload};
+pub use workload::{Part, Turn, Workload};

@@ -14,7 +14,7 @@ use crate::prompt::{Kind, ROOT, append_chain};
 use crate::random::{Stream, draw_below, stream};
 use crate::row::{MAX_REQUEST_TOKENS, MAX_TIME_MS};
 use crate::trace::check_block_size;
-use crate::workload::{Turn, Workload};
+use crate::workload::{Part, Turn, Workload};
 
 /// The seed if none is given.
 pub const DEFAULT_SEED: u64 = 42;
@@ -134,8 +134,9 @@ pub struct Synthetic {
     clock: Clock,
     /// Arrival of the next session.
     next_arrival: Nanos,
-    /// Sessions taken.
+    /// Sessions taken, those of other parts included.
     taken: u32,
+    part: Part,
     /// The turn that each session in its pause continues with.
     due: FxHashMap<u32, u32>,
 }
@@ -170,7 +171,22 @@ impl Synthetic {
                 Clock::Poisson { rate_rps, stream: stream(seed, "arrivals") }
             }
         };
-        Ok(Self { options, clock, next_arrival: Nanos::ZERO, taken: 0, due: FxHashMap::default() })
+        let due = FxHashMap::default();
+        Ok(Self { options, clock, next_arrival: Nanos::ZERO, taken: 0, part: Part::WHOLE, due })
+    }
+
+    /// Lets sessions of other parts go by.
+    fn skip_others(&mut self) {
+        while self.taken % self.part.of != self.part.number && self.taken < self.options.request_count {
+            self.pass_session();
+        }
+    }
+
+    fn pass_session(&mut self) -> u32 {
+        let session = self.taken;
+        self.taken += 1;
+        self.next_arrival = self.clock.after(self.next_arrival, self.taken);
+        session
     }
 
     fn make(&self, session: u32, turn: u32, hashes: &mut Vec<u64>) -> Turn {
@@ -190,17 +206,17 @@ impl Synthetic {
 
 impl Workload for Synthetic {
     fn peek(&mut self) -> Result<Option<Nanos>, WorkloadError> {
+        self.skip_others();
         Ok((self.taken < self.options.request_count).then_some(self.next_arrival))
     }
 
     fn take(&mut self, hashes: &mut Vec<u64>) -> Result<Option<Turn>, WorkloadError> {
         hashes.clear();
+        self.skip_others();
         if self.taken == self.options.request_count {
             return Ok(None);
         }
-        let session = self.taken;
-        self.taken += 1;
-        self.next_arrival = self.clock.after(self.next_arrival, self.taken);
+        let session = self.pass_session();
         Ok(Some(self.make(session, 0, hashes)))
     }
 
@@ -218,12 +234,20 @@ impl Workload for Synthetic {
         Ok(self.make(session, turn, hashes))
     }
 
+    fn part(&self, part: Part) -> Option<Box<dyn Workload + Send>> {
+        if self.options.turns_per_session > 1 {
+            return None;
+        }
+        let whole = Self::new(self.options).ok()?;
+        Some(Box::new(Self { part, ..whole }))
+    }
+
     fn total_requests(&self) -> u64 {
-        u64::from(self.options.request_count) * u64::from(self.options.turns_per_session)
+        self.total_sessions() * u64::from(self.options.turns_per_session)
     }
 
     fn total_sessions(&self) -> u64 {
-        u64::from(self.options.request_count)
+        u64::from((self.options.request_count + self.part.of - 1 - self.part.number) / self.part.of)
     }
 
     fn session_name(&self, session: u32) -> Cow<'_, str> {

@@ -19,7 +19,7 @@ use crate::lines::{Lines, MAX_LINE_BYTES};
 use crate::row::{MAX_REQUEST_TOKENS, RowRules};
 use crate::scan::{Scan, Summary};
 use crate::source::{Source, Stream};
-use crate::workload::{Turn, Workload};
+use crate::workload::{Part, Turn, Workload};
 
 /// How to read a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,8 +89,9 @@ struct Front {
     lines: Lines<Stream>,
     /// The earliest timestamp.
     start: Nanos,
-    /// Rows read.
+    /// Rows read, those of other parts included.
     read: u64,
+    part: Part,
     /// The row read last, not taken yet. Its prompt is in the decoder.
     waiting: Option<(Nanos, Turn)>,
 }
@@ -130,7 +131,7 @@ impl Trace {
             None => {
                 let mut lines = Lines::new(source.stream());
                 decoder.skip_header(&file, &mut lines)?;
-                Reader::Front(Front { lines, start, read: 0, waiting: None })
+                Reader::Front(Front { lines, start, read: 0, part: Part::WHOLE, waiting: None })
             }
             Some(index) => Reader::Seek(Seek { index, taken: 0, due: FxHashMap::default(), buffer: Vec::new() }),
         };
@@ -151,6 +152,10 @@ impl Trace {
         let Reader::Front(front) = &mut self.reader else { return Ok(None) };
         if let Some((time, _)) = front.waiting {
             return Ok(Some(time));
+        }
+        while front.read % u64::from(front.part.of) != u64::from(front.part.number) && front.read < self.rows {
+            front.lines.next().map_err(|error| line_error(&self.file, error))?;
+            front.read += 1;
         }
         if front.read == self.rows {
             return Ok(None);
@@ -232,13 +237,29 @@ impl Workload for Trace {
         self.seek(session, row, turn, hashes)
     }
 
+    fn part(&self, part: Part) -> Option<Box<dyn Workload + Send>> {
+        let Reader::Front(Front { start, .. }) = self.reader else { return None };
+        let mut lines = Lines::new(self.source.stream());
+        let decoder = self.decoder.for_another_reader();
+        // It has been skipped once without an error.
+        decoder.skip_header(&self.file, &mut lines).ok()?;
+        let reader = Reader::Front(Front { lines, start, read: 0, part, waiting: None });
+        let (file, source) = (self.file.clone(), self.source.clone());
+        Some(Box::new(Self { file, source, decoder, reader, ..*self }))
+    }
+
     fn total_requests(&self) -> u64 {
-        self.rows
+        match &self.reader {
+            Reader::Front(front) => {
+                (self.rows + u64::from(front.part.of - 1 - front.part.number)) / u64::from(front.part.of)
+            }
+            Reader::Seek(_) => self.rows,
+        }
     }
 
     fn total_sessions(&self) -> u64 {
         match &self.reader {
-            Reader::Front(_) => self.rows,
+            Reader::Front(_) => self.total_requests(),
             Reader::Seek(seek) => seek.index.sessions() as u64,
         }
     }

@@ -27,6 +27,20 @@ pub struct Turn {
     pub policy_class: Option<u32>,
 }
 
+/// One of several receivers of requests that are dealt out in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its number, from 0.
+    pub number: u32,
+    /// How many there are; 1 or more.
+    pub of: u32,
+}
+
+impl Part {
+    /// The only receiver.
+    pub const WHOLE: Self = Self { number: 0, of: 1 };
+}
+
 /// A source of requests.
 ///
 /// First turns arrive in time order through `peek` and `take`. When a turn has completed, `next_delay` says how long
@@ -50,6 +64,14 @@ pub trait Workload {
     ///
     /// Fails with [`WorkloadError::NoTurn`] unless `next_delay` has announced the turn.
     fn take_next(&mut self, session: u32, hashes: &mut Vec<u64>) -> Result<Turn, WorkloadError>;
+
+    /// The requests that come to one of several receivers if they are dealt out in turn, as a workload of their own;
+    /// rows and sessions keep their numbers. `None` where that takes more than reading on: with sessions of several
+    /// turns. To be called before anything is taken.
+    fn part(&self, part: Part) -> Option<Box<dyn Workload + Send>> {
+        let _ = part;
+        None
+    }
 
     /// Number of requests, all turns counted.
     fn total_requests(&self) -> u64;

@@ -8,7 +8,7 @@ mod setup;
 pub(crate) use flags::Flags;
 pub(crate) use setup::NO_HASH_IDS;
 
-use dynosim_replay::{Outcome, Replay, Table};
+use dynosim_replay::{Outcome, Table, replay};
 
 use crate::failure::Failure;
 use crate::printer::{Printer, Verbosity, now};
@@ -33,7 +33,8 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
 fn simulate(flags: &Flags, printer: Printer) -> Result<Outcome, Failure> {
     let mut setup = setup::Setup::new(flags, printer)?;
     let mut progress = printer.progress(setup.workload.total_requests());
-    let outcome = Replay::new(setup.config, &mut *setup.workload).run(&mut |done| progress.update(done));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let outcome = replay(setup.config, &mut *setup.workload, threads, &mut |done| progress.update(done));
     progress.finish();
     Ok(outcome?)
 }

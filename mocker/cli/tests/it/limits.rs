@@ -89,3 +89,13 @@ fn two_runs_agree_and_say_so() {
         assert!(number(&place.json("report.json"), "num_requests") >= 1.0);
     }
 }
+
+#[test]
+fn an_async_engine_finishes_what_it_preempts_in_the_pass_that_took_it_up() {
+    let place = Place::new();
+    let row = |ids: &str| format!("{{\"output_length\":2,\"hash_ids\":{ids}}}\n");
+    place.file("trace.jsonl", [row("[1,2,3]"), row("[9]")].concat());
+    let json = r#"{"block_size":512,"num_gpu_blocks":5,"preemption_mode":"fifo","async_scheduling":true}"#;
+    let report = place.replay(&["trace.jsonl", "--replay-concurrency", "2", "--extra-engine-args", json]);
+    assert_eq!((&report["completed_requests"], &report["num_preemptions"]), (&2.into(), &1.into()));
+}

@@ -2,28 +2,27 @@
 
 use super::{EngineArgs, EngineType};
 use crate::engine::{EngineConfig, SchedulerConfig};
-use crate::timing::ProfileError;
-use crate::timing::profile::ReadFile;
+use crate::timing::Timing;
 use crate::vllm::Capacity;
 use crate::{sglang, vllm};
 
 impl EngineArgs {
-    /// The settings of the engine number `worker`, which sets the random streams of workers apart; reads the timing
-    /// profile with `read` if there is one.
-    pub fn engine_config(&self, worker: u64, read: ReadFile<'_>) -> Result<EngineConfig, ProfileError> {
+    /// The settings of the engine number `worker`, which sets the random streams of workers apart. `timing` is
+    /// [`EngineArgs::timing`], the same for all workers.
+    pub fn engine_config(&self, worker: u64, timing: Timing) -> EngineConfig {
         let scheduler = match self.engine_type {
             EngineType::Vllm => SchedulerConfig::Vllm(self.vllm_config(worker, Capacity::AsNeeded)),
             EngineType::Trtllm => SchedulerConfig::Vllm(self.vllm_config(worker, Capacity::GuaranteedNoEvict)),
             EngineType::Sglang => SchedulerConfig::Sglang(self.sglang_config()),
         };
-        Ok(EngineConfig {
+        EngineConfig {
             scheduler,
             dp_size: self.dp_size,
-            timing: self.timing(read)?,
+            timing,
             kv_capacity_tokens: self.kv_capacity_tokens(),
             role: self.worker_type,
             emit_kv_events: self.emit_kv_events,
-        })
+        }
     }
 
     /// As reports name the eviction order.

@@ -228,7 +228,10 @@ impl Scheduler {
             while !self.grow(id, wanted, &mut pass.events) {
                 let position = self.victim(plan);
                 let victim = self.running.remove(position);
-                plan.cancel(victim);
+                // A token that is taken back is not under way.
+                if plan.cancel(victim).is_some_and(|entry| entry.samples) && self.config.async_scheduling {
+                    self.arena[victim].in_flight -= 1;
+                }
                 self.send_back(victim);
                 pass.preempted.push(victim);
                 if position < index {
@@ -342,11 +345,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Takes a preempted request out of the pass again.
-    fn cancel(&mut self, id: RequestId) {
-        if let Some(position) = self.scheduled.iter().position(|entry| entry.request == id) {
-            self.budget += self.scheduled.remove(position).tokens;
-        }
+    /// Takes a preempted request out of the pass again; gives its part if it had one.
+    fn cancel(&mut self, id: RequestId) -> Option<Scheduled> {
+        let position = self.scheduled.iter().position(|entry| entry.request == id)?;
+        let entry = self.scheduled.remove(position);
+        self.budget += entry.tokens;
+        Some(entry)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use dynosim_engine::timing::Linear;
 use dynosim_engine::{EngineArgs, Horizon, Nanos};
-use dynosim_replay::{Admission, Replay, ReplayConfig, Sla};
+use dynosim_replay::{Admission, ReplayConfig, Sla, replay};
 use serde_json::{Value, json};
 
 use crate::measured::{Measured, Requests};
@@ -58,7 +58,8 @@ impl Run {
     /// Latencies of all requests, in their order.
     pub(crate) fn simulate(&self, timing: &Linear, requests: &[Measured]) -> Vec<Latencies> {
         let args = self.args(timing);
-        let engine = args.engine_config(0, &mut |path| std::fs::read(path)).expect("no profile to read");
+        let timing = args.timing(&mut |path| std::fs::read(path)).expect("no profile to read");
+        let engine = args.engine_config(0, timing);
         let config = ReplayConfig {
             engines: vec![engine],
             gpus_per_worker: args.gpus() as u32,
@@ -72,7 +73,7 @@ impl Run {
             horizon: Horizon::Run,
         };
         let mut workload = Requests::new(requests, BLOCK_SIZE);
-        let outcome = Replay::new(config, &mut workload).run(&mut |_| {}).expect("a complete run");
+        let outcome = replay(config, &mut workload, 1, &mut |_| {}).expect("a complete run");
         let mut records = outcome.records.expect("records were asked for");
         records.sort_by_key(|record| record.session_id.parse::<usize>().expect("sessions are numbers"));
         let rows = records.iter().zip(requests);

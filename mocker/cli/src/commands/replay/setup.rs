@@ -58,7 +58,7 @@ impl Setup {
         };
         let end = flags.max_sim_time_seconds.map(|s| span("--max-sim-time-seconds", s)).transpose()?;
         let config = ReplayConfig {
-            engines: (0..workers).map(|worker| engine(&args, worker)).collect::<Result<_, _>>()?,
+            engines: engines(&args, workers)?,
             gpus_per_worker: u32::try_from(args.gpus()).unwrap_or(u32::MAX),
             admission,
             startup: span("--extra-engine-args: startup_time", args.startup_time.unwrap_or(0.0))?,
@@ -114,10 +114,11 @@ fn check_size(args: &EngineArgs, workers: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-fn engine(args: &EngineArgs, worker: u32) -> Result<EngineConfig, Failure> {
-    let mut read = |path: &std::path::Path| std::fs::read(path);
-    args.engine_config(u64::from(worker), &mut read)
-        .map_err(|error| Failure::input(format_args!("--extra-engine-args: planner_profile_data: {error}")))
+fn engines(args: &EngineArgs, workers: u32) -> Result<Vec<EngineConfig>, Failure> {
+    let timing = args
+        .timing(&mut |path| std::fs::read(path))
+        .map_err(|error| Failure::input(format_args!("--extra-engine-args: planner_profile_data: {error}")))?;
+    Ok((0..workers).map(|worker| args.engine_config(u64::from(worker), timing.clone())).collect())
 }
 
 fn workload(flags: &Flags, args: &EngineArgs, printer: Printer) -> Result<Box<dyn Workload>, Failure> {
