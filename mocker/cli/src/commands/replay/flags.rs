@@ -147,7 +147,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SHARE", help_heading = "Service level")]
     pub(crate) fail_on_sla: Option<f64>,
 
-    /// Report file, or a folder for it [default: dynamo_replay_report_<time>.json]
+    /// Report file, or a folder for it [default: dynamo_replay_report_TIME.json]
     #[arg(long, value_name = "PATH", help_heading = "Output")]
     pub(crate) report_json: Option<PathBuf>,
     /// File for one row per request
