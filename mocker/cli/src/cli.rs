@@ -7,7 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{replay, trace};
 use crate::failure::{EXIT_INPUT, Failure};
-use crate::printer;
+use crate::{printer, python};
 
 /// Simulates LLM serving graphs without GPUs
 #[derive(Debug, Parser)]
@@ -29,6 +29,10 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match python::translate(arguments.into_iter().collect()) {
+        Ok(arguments) => arguments,
+        Err(failure) => return fail(&failure),
+    };
     let parsed = Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -43,11 +47,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Replay(flags) => replay::run(&flags),
         Command::Trace(command) => trace::run(&command),
     };
-    outcome.map_or_else(
-        |failure: Failure| {
-            printer::error(&failure);
-            ExitCode::from(failure.code)
-        },
-        |()| ExitCode::SUCCESS,
-    )
+    outcome.map_or_else(|failure| fail(&failure), |()| ExitCode::SUCCESS)
+}
+
+fn fail(failure: &Failure) -> ExitCode {
+    printer::error(failure);
+    ExitCode::from(failure.code)
 }

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod failure;
 mod printer;
+mod python;
 
 use std::process::ExitCode;
 

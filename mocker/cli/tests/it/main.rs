@@ -17,6 +17,7 @@ mod limits;
 mod mutations;
 mod npz;
 mod place;
+mod python_name;
 mod refused;
 mod report;
 mod reports_stay;
