@@ -171,6 +171,8 @@ pub struct Engine {
     ahead: Option<Vec<Ahead>>,
     /// Rank of the next request that comes without one.
     next_rank: u32,
+    /// Ranks whose prefix cache was dropped while no step was in progress: the next one reports it.
+    dropped: Vec<u32>,
 }
 
 impl Engine {
@@ -196,6 +198,7 @@ impl Engine {
             role: config.role,
             activity: Activity::Idle,
             next_rank: 0,
+            dropped: Vec::new(),
         }
     }
 
@@ -243,12 +246,17 @@ impl Engine {
         each!(&mut self.ranks[ticket.rank as usize], rank => rank.release(ticket.request));
     }
 
-    /// Drops the prefix caches of all ranks whose blocks are all free; true if that were all of them.
+    /// Drops the prefix caches of all ranks whose blocks are all free; true if that were all of them. The step in
+    /// progress reports it among its KV events, or the next one if there is none.
     pub fn reset_prefix_cache(&mut self, now: Nanos) -> bool {
         self.commit(now);
         let mut all = true;
-        for (rank, pass) in self.ranks.iter_mut().zip(&mut self.step.ranks) {
-            all &= each!(rank, rank => rank.reset_prefix_cache(&mut pass.events));
+        for (index, (rank, pass)) in self.ranks.iter_mut().zip(&mut self.step.ranks).enumerate() {
+            let dropped = each!(rank, rank => rank.reset_prefix_cache(&mut pass.events));
+            if dropped && self.activity == Activity::Idle {
+                self.dropped.push(index as u32);
+            }
+            all &= dropped;
         }
         all
     }
@@ -258,13 +266,16 @@ impl Engine {
     /// In the decode role a step may compute nothing and end at once: then blocks were reserved.
     pub fn start(&mut self, now: Nanos, horizon: Horizon) -> Option<Nanos> {
         assert_eq!(self.activity, Activity::Idle, "the last step was not finished");
+        self.step.clear(now);
+        for &rank in &self.dropped {
+            self.step.ranks[rank as usize].events.cleared();
+        }
         if let Some(steady) = self.steady().filter(|_| horizon == Horizon::Run) {
-            self.step.clear(now);
+            self.dropped.clear();
             self.plan_run(steady);
             self.activity = Activity::Run;
             return Some(self.step.end());
         }
-        self.step.clear(now);
         let mut duration = None;
         for (index, (rank, pass)) in self.ranks.iter_mut().zip(&mut self.step.ranks).enumerate() {
             match &mut self.ahead {
@@ -282,6 +293,7 @@ impl Engine {
             None if reserved => {}
             None => return None,
         }
+        self.dropped.clear();
         self.activity = Activity::Pass;
         Some(self.step.end())
     }

@@ -4,7 +4,7 @@
 //!   EngineArgs ──► Engine ──► rank 0: Scheduler ─► KV blocks        TimingModel
 //!                    │        rank 1: Scheduler ─► KV blocks            │
 //!   submit, abort ──►│                                                  │
-//!                    └─ step(now, horizon): schedule ─► duration ◄──────┘ ─► complete ─► Step
+//!                    └─ start(now, horizon): schedule ─► duration ◄─────┘    finish: complete ─► Step
 //! ```
 //!
 //! Invariants:

@@ -83,26 +83,14 @@ pub struct KvEvents {
 impl KvEvents {
     /// Records blocks stored one after the other, the first being a child of `parent`.
     pub fn stored(&mut self, parent: Option<u64>, hashes: impl Iterator<Item = u64>) {
-        if !self.enabled {
-            return;
-        }
-        let start = self.hashes.len() as u32;
-        self.hashes.extend(hashes);
-        let len = self.hashes.len() as u32 - start;
-        if len > 0 {
+        if let Some((start, len)) = self.append(hashes) {
             self.push(KvEvent::Stored { parent, start, len });
         }
     }
 
     /// Records evicted blocks.
     pub fn removed(&mut self, hashes: impl Iterator<Item = u64>) {
-        if !self.enabled {
-            return;
-        }
-        let start = self.hashes.len() as u32;
-        self.hashes.extend(hashes);
-        let len = self.hashes.len() as u32 - start;
-        if len > 0 {
+        if let Some((start, len)) = self.append(hashes) {
             self.push(KvEvent::Removed { start, len });
         }
     }
@@ -120,6 +108,18 @@ impl KvEvents {
         self.hashes.clear();
         self.passes.clear();
         self.in_pass = 0;
+    }
+
+    /// Start and number of the hashes that were added; none if that is nothing.
+    #[inline]
+    fn append(&mut self, hashes: impl Iterator<Item = u64>) -> Option<(u32, u32)> {
+        if !self.enabled {
+            return None;
+        }
+        let start = self.hashes.len() as u32;
+        self.hashes.extend(hashes);
+        let len = self.hashes.len() as u32 - start;
+        (len > 0).then_some((start, len))
     }
 
     fn push(&mut self, item: KvEvent) {

@@ -33,7 +33,6 @@ mod steady;
 mod tests;
 mod tree;
 
-pub use capacity::TooLarge;
 pub use leaves::EvictionPolicy;
 pub use pages::Pool;
 pub use policy::QueuePolicy;

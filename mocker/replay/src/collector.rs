@@ -200,3 +200,47 @@ fn note_tokens(live: &mut Live, per_pass: u32, step: &Step) {
     live.tokens += per_pass * step.ends.len() as u32;
     live.last_token = step.end();
 }
+
+#[cfg(test)]
+mod tests {
+    use dynosim_engine::{Emission, Pass, RequestId};
+
+    use super::*;
+
+    /// A run of 3 passes of 10 ms from 100 ms on, with one request for each way into it.
+    #[test]
+    fn every_gap_between_two_tokens_counts_once() {
+        let ms = |ms: f64| Nanos::from_ms(ms);
+        let mut lives = LiveRequests::default();
+        let mut live = |tokens, last: f64| {
+            lives.insert(Live { tokens, first_token: ms(50.0), last_token: ms(last), ..Live::default() })
+        };
+        let slots = [
+            live(1, 100.0), // was in the pass before: gaps 10 10 10
+            live(0, 0.0),   // its first token comes with the first pass: gaps 10 10
+            live(5, 60.0),  // was thrown out for a while: gaps 50 10 10
+            live(3, 100.0), // gets two tokens in each pass: gaps 10 0 10 0 10 0
+        ];
+        let emitted = [1, 1, 1, 2].into_iter().enumerate();
+        let emitted = emitted.map(|(slot, tokens)| Emission { request: RequestId(slot as u32), tokens }).collect();
+        let step = Step {
+            start: ms(100.0),
+            ends: [110.0, 120.0, 130.0].map(ms).to_vec(),
+            ranks: vec![Pass { emitted, ..Pass::default() }],
+        };
+        let mut collector = Collector::default();
+        collector.rank_step(&step, 0, &slots, &mut lives);
+
+        let gaps = collector.itl.summary_ms();
+        assert_eq!((gaps.count, gaps.min, gaps.max), (14, 0.0, 50.0));
+        assert!((gaps.mean * 14.0 - 150.0).abs() < 1e-9, "ten gaps of 10 ms and one of 50, not {gaps:?}");
+        let seen = slots.map(|slot| {
+            let live = lives.get_mut(slot);
+            (live.tokens, live.first_token, live.second_token, live.last_token)
+        });
+        assert_eq!(seen[0], (4, ms(50.0), ms(110.0), ms(130.0)));
+        assert_eq!(seen[1], (3, ms(110.0), ms(120.0), ms(130.0)));
+        assert_eq!((seen[2].0, seen[2].3), (8, ms(130.0)));
+        assert_eq!((seen[3].0, seen[3].3), (9, ms(130.0)));
+    }
+}

@@ -33,12 +33,11 @@ pub fn replay(
     progress: Progress<'_>,
 ) -> Result<Outcome, ReplayError> {
     let workers = config.engines.len();
-    let mut collector = match independent_parts(&config, workload) {
-        Some(parts) => run_parts(&config, parts, threads, progress)?,
-        None => {
-            let engines = std::mem::take(&mut config.engines);
-            Replay::new(&config, engines, 0, workload).run(progress)?
-        }
+    let mut collector = if let Some(parts) = independent_parts(&config, workload) {
+        run_parts(&config, parts, threads, progress)?
+    } else {
+        let engines = std::mem::take(&mut config.engines);
+        Replay::new(&config, engines, 0, workload).run(progress)?
     };
     let digest = collector.digest.value();
     let mut records = collector.records.take();
@@ -72,7 +71,7 @@ fn run_parts(
     let work = |tell: Progress<'_>| {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(mut source) = parts.get(number).and_then(|part| take(part)) else { return };
+            let Some(mut source) = parts.get(number).and_then(take) else { return };
             let engines = vec![config.engines[number].clone()];
             let mut told = 0;
             let mut part_progress = |ended: u64| {

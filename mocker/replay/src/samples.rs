@@ -214,7 +214,7 @@ mod tests {
             let mut sorted: Vec<f64> = plain.0.iter().map(|&value| 1e9 / value as f64).collect();
             sorted.sort_by(f64::total_cmp);
             for (p, value) in PERCENTILES.iter().zip(rates.percentiles) {
-                prop_assert_eq!(value, sorted[rank(sorted.len() as u64, *p) as usize]);
+                prop_assert_eq!(value.to_bits(), sorted[rank(sorted.len() as u64, *p) as usize].to_bits());
             }
             prop_assert_eq!((rates.min, rates.max), (sorted[0], sorted[sorted.len() - 1]));
         }

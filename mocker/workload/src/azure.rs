@@ -149,8 +149,8 @@ mod tests {
             ("2023-11-16 18:17:03,0,2", "ContextTokens: 0 is out of range (allowed: 1 or more)"),
             ("2023-11-16 18:17:03,7,x", "GeneratedTokens: `x` is of the wrong type (allowed: an integer, 1 or more)"),
             (
-                "2023-11-16 18:17:03,2147483648,1",
-                "GeneratedTokens: 1 is out of range (allowed: up to 2147483648 tokens with the 2147483648 of the prompt)",
+                "2023-11-16 18:17:03,67108864,1",
+                "GeneratedTokens: 1 is out of range (allowed: up to 67108864 tokens with the 67108864 of the prompt)",
             ),
         ];
         for (line, expected) in cases {

@@ -6,8 +6,9 @@ use dynosim_engine::Nanos;
 
 use crate::error::RowError;
 
-/// The most tokens a request may have, prompt and output together.
-pub const MAX_REQUEST_TOKENS: u64 = 1 << 31;
+/// The most tokens a request may have, prompt and output together: far above any real context, and low enough that the
+/// hashes of its blocks fit into memory (512 MiB at one token per block) before an engine can refuse it.
+pub const MAX_REQUEST_TOKENS: u64 = 1 << 26;
 
 /// The latest timestamp and longest delay, in milliseconds: 285 years.
 pub const MAX_TIME_MS: f64 = 9e12;

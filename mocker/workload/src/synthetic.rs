@@ -108,7 +108,7 @@ impl SyntheticOptions {
             OptionError::unless(count > 0, name, &count, "1 or more")?;
         }
         let total = u64::from(self.input_tokens) + u64::from(self.output_tokens);
-        let allowed = "up to 2147483648 tokens with the prompt";
+        let allowed = "up to 67108864 tokens with the prompt";
         OptionError::unless(total <= MAX_REQUEST_TOKENS, "output_tokens", &self.output_tokens, allowed)?;
         self.shared_prefix.check("shared_prefix_ratio")?;
         check_ms("inter_turn_delay_ms", self.inter_turn_delay_ms)?;

@@ -50,7 +50,7 @@ impl Default for TraceOptions {
 
 /// Fails unless `size` can be a block size.
 pub(crate) fn check_block_size(name: &'static str, size: u32) -> Result<(), OptionError> {
-    OptionError::unless((1..=MAX_REQUEST_TOKENS).contains(&u64::from(size)), name, &size, "1 to 2147483648")
+    OptionError::unless((1..=MAX_REQUEST_TOKENS).contains(&u64::from(size)), name, &size, "1 to 67108864")
 }
 
 impl TraceOptions {

@@ -63,7 +63,7 @@ fn a_workload_is_either_a_trace_or_three_sizes() {
         table.row(&place, &["replay", "trace.jsonl", flag, value], &message);
     }
     for (flag, value, message) in [
-        ("--trace-block-size", "0", "--trace-block-size: 0 is out of range (allowed: 1 to 2147483648)"),
+        ("--trace-block-size", "0", "--trace-block-size: 0 is out of range (allowed: 1 to 67108864)"),
         ("--arrival-speedup-ratio", "0", "--arrival-speedup-ratio: 0 is out of range (allowed: finite and above 0)"),
         (
             "--arrival-speedup-ratio",
@@ -113,7 +113,7 @@ fn bad_options_of_trace_commands_are_named_before_a_file_is_touched() {
         table.row(&place, &["trace", "generate", "-o", "out.jsonl", flag, value], &message);
     }
     for flag in ["--block-size", "--trace-block-size"] {
-        let message = format!("{flag}: 0 is out of range (allowed: 1 to 2147483648)");
+        let message = format!("{flag}: 0 is out of range (allowed: 1 to 67108864)");
         table.row(&place, &["trace", "stats", "trace.jsonl", flag, "0"], &message);
     }
     table.finish(9);

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 /// The longest part of a wrong value that a message repeats, in characters.
 const SHOWN_MAX: usize = 60;
+/// The longest duration of a timing model: eleven days. The clock ends after 584 years.
+const DURATION_MAX_MS: f64 = 1e9;
 
 /// A value and its dotted name.
 #[derive(Clone, Debug)]
@@ -61,6 +63,14 @@ impl<'a> Input<'a> {
         match self.value.as_f64() {
             Some(number) if number >= 0.0 => Ok(number),
             _ => Err(self.invalid("a number of at least 0")),
+        }
+    }
+
+    /// Milliseconds of simulated time. More would soon lead to the end of the clock, where it stands still.
+    pub(super) fn duration_ms(&self) -> Result<f64, ArgsError> {
+        match self.value.as_f64() {
+            Some(number) if (0.0..=DURATION_MAX_MS).contains(&number) => Ok(number),
+            _ => Err(self.invalid(format!("a number from 0 to {DURATION_MAX_MS}"))),
         }
     }
 

@@ -36,17 +36,22 @@ enum Kind {
     Polynomial,
     Fixed,
     Linear,
-    External,
 }
 
+/// A published model that comes later.
+const EXTERNAL: &str = "external";
+
 pub(super) fn timing_model(input: &Input<'_>) -> Result<TimingSettings, ArgsError> {
-    let kinds = [
-        ("polynomial", Kind::Polynomial),
-        ("fixed", Kind::Fixed),
-        ("linear", Kind::Linear),
-        ("external", Kind::External),
-    ];
+    let kinds = [("polynomial", Kind::Polynomial), ("fixed", Kind::Fixed), ("linear", Kind::Linear)];
     let kind = input.member("type")?;
+    if kind.value.as_str().is_some_and(|name| name.eq_ignore_ascii_case(EXTERNAL)) {
+        return Err(ArgsError::Unsupported {
+            field: kind.path,
+            found: format!("{EXTERNAL:?}"),
+            feature: "performance databases are",
+            allowed: "\"polynomial\", \"fixed\", \"linear\", or a profile in `planner_profile_data`",
+        });
+    }
     match kind.choice(&kinds)? {
         Kind::Polynomial => {
             input.only(&["type"])?;
@@ -54,17 +59,11 @@ pub(super) fn timing_model(input: &Input<'_>) -> Result<TimingSettings, ArgsErro
         }
         Kind::Fixed => {
             input.only(&["type", "prefill_ms", "decode_ms"])?;
-            let prefill_ms = input.member("prefill_ms")?.not_negative()?;
-            let decode_ms = input.member("decode_ms")?.not_negative()?;
+            let prefill_ms = input.member("prefill_ms")?.duration_ms()?;
+            let decode_ms = input.member("decode_ms")?.duration_ms()?;
             Ok(TimingSettings::Fixed(Fixed { prefill_ms, decode_ms }))
         }
         Kind::Linear => linear(input).map(TimingSettings::Linear),
-        Kind::External => Err(ArgsError::Unsupported {
-            field: kind.path,
-            found: "\"external\"".to_string(),
-            feature: "performance databases are",
-            allowed: "\"polynomial\", \"fixed\", \"linear\", or a profile in `planner_profile_data`",
-        }),
     }
 }
 
@@ -79,7 +78,7 @@ fn linear(input: &Input<'_>) -> Result<Linear, ArgsError> {
         "decode_ms_per_request",
         "decode_ms_per_kv_token",
     ])?;
-    let given = |key| input.member(key)?.not_negative();
+    let given = |key| input.member(key)?.duration_ms();
     let or_zero = |key| if input.object()?.contains_key(key) { given(key) } else { Ok(0.0) };
     Ok(Linear {
         pass_ms: given("pass_ms")?,

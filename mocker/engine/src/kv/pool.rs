@@ -257,6 +257,26 @@ mod tests {
     }
 
     #[test]
+    fn equal_blocks_may_be_evicted_in_any_order() {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut pool = BlockPool::new(4, Eviction::Lru);
+            let mut events = KvEvents::default();
+            let blocks = fill(&mut pool, &[7, 7, 7], &mut events);
+            for at in order {
+                pool.release(&mut vec![blocks[at]]);
+            }
+            let mut left = vec![0, 1, 2];
+            for at in order {
+                assert_eq!(pool.find(7), Some(blocks[left[0]]), "{order:?}: the first stored of {left:?}");
+                assert_eq!(allocate(&mut pool, 1, &mut events), [blocks[at]]);
+                left.retain(|&other| other != at);
+            }
+            assert_eq!(pool.find(7), None, "{order:?}");
+            assert!(blocks.iter().all(|&block| !pool.blocks[block].has_twin()), "{order:?}");
+        }
+    }
+
+    #[test]
     fn a_reset_needs_all_blocks_free_and_keeps_their_order() {
         let mut pool = BlockPool::new(5, Eviction::Lineage);
         let mut events = KvEvents { enabled: true, ..KvEvents::default() };

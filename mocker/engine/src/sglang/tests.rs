@@ -108,7 +108,7 @@ fn steady_passes_leave_the_state_of_single_passes() {
         for round in 0..400 {
             if dice.roll(6) == 0 && round < 250 {
                 let request = random_request(&mut dice, &config, round);
-                if fast.can_ever_fit(request.prompt_tokens, request.max_output_tokens).is_ok() {
+                if fast.check(request.prompt_tokens, request.max_output_tokens).is_ok() {
                     assert_eq!(fast.submit(request.clone()), slow.submit(request));
                 }
             }
@@ -148,7 +148,7 @@ fn random_work_with_aborts_keeps_every_page_accounted_for() {
         for round in 0..300 {
             if dice.roll(3) == 0 {
                 let request = random_request(&mut dice, &config, round);
-                if scheduler.can_ever_fit(request.prompt_tokens, request.max_output_tokens).is_ok() {
+                if scheduler.check(request.prompt_tokens, request.max_output_tokens).is_ok() {
                     alive.push(scheduler.submit(request));
                 }
             }
@@ -185,7 +185,7 @@ fn random_work_in_a_serving_graph_comes_to_an_end() {
         for round in 0..5000 {
             if dice.roll(3) == 0 && round < 200 {
                 let request = random_request(&mut dice, &config, round);
-                if scheduler.can_ever_fit(request.prompt_tokens, request.max_output_tokens).is_ok() {
+                if scheduler.check(request.prompt_tokens, request.max_output_tokens).is_ok() {
                     scheduler.submit(request);
                     sent += 1;
                 }
@@ -225,7 +225,7 @@ fn events_name_exactly_what_is_cached() {
         for round in 0..300 {
             if dice.roll(3) == 0 {
                 let request = random_request(&mut dice, &config, round);
-                if scheduler.can_ever_fit(request.prompt_tokens, request.max_output_tokens).is_ok() {
+                if scheduler.check(request.prompt_tokens, request.max_output_tokens).is_ok() {
                     scheduler.submit(request);
                 }
             }
@@ -341,7 +341,7 @@ fn the_capacity_rule_says_what_a_lone_request_can_do() {
             for prompt in [1, 15, 16, 17, 100, 150, 180, 198] {
                 for output in [1, 2, 30, 49, 60, 100] {
                     let mut scheduler = Scheduler::new(config.clone());
-                    let fits = scheduler.can_ever_fit(prompt, output);
+                    let fits = scheduler.check(prompt, output);
                     let ignore_eos = !radix_cache;
                     scheduler.submit(Request { ignore_eos, ..request(page_size, 1, 0, 1, prompt, output) });
                     let mut pass = pass();

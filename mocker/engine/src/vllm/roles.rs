@@ -2,6 +2,7 @@
 
 use super::scheduler::{Entry, Kind, Plan, Scheduler};
 use super::sequence::State;
+use crate::kv::Hit;
 use crate::pass::{Admission, Pass};
 use crate::request::RequestId;
 
@@ -14,9 +15,10 @@ impl Scheduler {
             let hit = if self.config.enable_prefix_caching {
                 self.pool.lookup(&sequence.request.hashes, (prompt - 1) / self.config.block_size)
             } else {
-                crate::kv::Hit::default()
+                Hit::default()
             };
-            if self.blocks_for(prompt) - hit.blocks + hit.inactive > self.pool.free() {
+            // Room for drafts included: once its KV is here, nothing is wanting for the first pass.
+            if self.blocks_for(prompt + self.lookahead()) - hit.blocks + hit.inactive > self.pool.free() {
                 return;
             }
             self.reserving.pop_front();
@@ -28,7 +30,7 @@ impl Scheduler {
             sequence.computed = 0;
             sequence.state = State::Reserved;
             let grown = self.grow(id, prompt, &mut pass.events);
-            debug_assert!(grown || self.config.mtp.is_some());
+            assert!(grown, "the free blocks were counted");
             pass.reserved.push(id);
         }
     }
@@ -45,13 +47,11 @@ impl Scheduler {
         }
     }
 
-    /// Requests whose KV has arrived join the running ones as if they had computed all but the last prompt token.
+    /// Requests whose KV has arrived join the running ones as if they had computed all but the last prompt token. The
+    /// reservation has all blocks that this needs.
     pub(super) fn enter_activated(&mut self, plan: &mut Plan, pass: &mut Pass) {
         while plan.budget > 0 && self.has_seat() {
             let Some(&id) = self.activated.front() else { return };
-            if !self.grow(id, self.arena[id].request.prompt_tokens, &mut pass.events) {
-                return;
-            }
             self.activated.pop_front();
             let cached_tokens = self.reserved_hit_tokens(id);
             let sequence = &mut self.arena[id];

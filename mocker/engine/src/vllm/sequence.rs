@@ -69,10 +69,13 @@ impl Sequence {
     }
 }
 
-/// All slots. Their buffers are used again, so that a steady state allocates nothing.
+/// All slots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arena {
     slots: Vec<Sequence>,
+    /// Block lists of requests that have left, so that a steady state allocates nothing: as many as requests were there
+    /// at the same time, whatever slots they had.
+    spare: Vec<Vec<BlockId>>,
     vacant: Vec<RequestId>,
     /// Ended since the last pass was scheduled.
     leaving: Vec<RequestId>,
@@ -85,18 +88,21 @@ impl Arena {
             self.slots.push(Sequence::default());
             RequestId(self.slots.len() as u32 - 1)
         });
+        let blocks = self.spare.pop().unwrap_or_default();
         let slot = &mut self.slots[id.index()];
-        let blocks = std::mem::take(&mut slot.blocks);
-        debug_assert!(blocks.is_empty());
         let generation = slot.generation.wrapping_add(1);
         *slot = Sequence { request, end, blocks, generation, arrival: self.arrivals, ..Sequence::default() };
         self.arrivals += 1;
         id
     }
 
-    /// The slot may be used again after the next [`Arena::recycle`].
+    /// The request, which holds no blocks any more, has ended. The slot may be used again after the next
+    /// [`Arena::recycle`].
     pub(super) fn leave(&mut self, id: RequestId) {
-        self.slots[id.index()].state = State::Finished;
+        let slot = &mut self.slots[id.index()];
+        debug_assert!(slot.blocks.is_empty());
+        slot.state = State::Finished;
+        self.spare.push(std::mem::take(&mut slot.blocks));
         self.leaving.push(id);
     }
 

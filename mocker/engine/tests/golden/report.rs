@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+/// How the name of a scenario file ends.
+pub(crate) const SCENARIO: &str = ".scenario.json";
+
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) reproduced: usize,
@@ -31,7 +34,7 @@ impl Report {
 pub(crate) fn scenarios(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("the folder is readable");
     let mut files: Vec<_> = entries.map(|entry| entry.expect("the folder is readable").path()).collect();
-    files.retain(|path| path.to_string_lossy().ends_with(".scenario.json"));
+    files.retain(|path| path.to_string_lossy().ends_with(SCENARIO));
     files.sort();
     files
 }
@@ -49,17 +52,12 @@ pub(crate) fn read_lines(path: &Path) -> Vec<Value> {
 
 /// Compares one line of a log, field by field; an absent field equals an empty list or object.
 pub(crate) fn compare(place: &str, expected: &Value, actual: &Value) -> Result<(), String> {
-    let empty = |value: &Value| match value {
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        _ => false,
-    };
     let names = |line: &Value| line.as_object().expect("a line is an object").keys().cloned().collect::<Vec<_>>();
     for name in names(expected).iter().chain(&names(actual)) {
         let (want, got) = (expected.get(name), actual.get(name));
         let same = match (want, got) {
-            (Some(want), Some(got)) => want == got,
-            (Some(only), None) | (None, Some(only)) => empty(only),
+            (Some(want), Some(got)) => want == got || is_close(want, got),
+            (Some(only), None) | (None, Some(only)) => is_empty(only),
             (None, None) => true,
         };
         if !same {
@@ -68,4 +66,18 @@ pub(crate) fn compare(place: &str, expected: &Value, actual: &Value) -> Result<(
         }
     }
     Ok(())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// Fractions may differ in the last digits.
+fn is_close(want: &Value, got: &Value) -> bool {
+    let fractions = want.is_f64() || got.is_f64();
+    matches!((want.as_f64(), got.as_f64()), (Some(want), Some(got)) if fractions && (want - got).abs() < 1e-12)
 }

@@ -1,71 +1,40 @@
 //! The logs of `SGLang`: pairs of scenario and log, and what both kinds of them share.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use dynosim_engine::pass::{KvEvent, KvEvents};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::{Report, sglang_loop, sglang_tree, tokens};
+use crate::report::{self, Report};
+use crate::{sglang_loop, sglang_tree, tokens};
 
 /// Replays every pair in the folder. A scenario with two tree variants counts once and needs both.
 pub(crate) fn run(folder: &Path) -> Report {
     let mut report = Report::default();
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .expect("the folder is there")
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".scenario.json").map(str::to_owned))
-        .collect();
-    names.sort();
-    for name in names {
-        let scenario = read(&folder.join(format!("{name}.scenario.json")));
-        let scenario: Value = serde_json::from_str(&scenario).expect("a scenario is JSON");
-        report.total += 1;
-        let before = report.failures.len();
-        let mut logs = 0;
-        for variant in ["steps", "both", "unified", "radix"] {
-            let path = folder.join(format!("{name}.{variant}.jsonl"));
-            if !path.exists() {
-                continue;
-            }
-            logs += 1;
-            let log: Vec<Value> =
-                read(&path).lines().map(|line| serde_json::from_str(line).expect("a log line is JSON")).collect();
-            let result = match variant {
-                "steps" => sglang_loop::replay(&scenario, &log),
-                _ => sglang_tree::replay(&scenario, &log, variant == "radix"),
-            };
-            if let Err(difference) = result {
-                report.failures.push(format!("{name}.{variant}: {difference}"));
-            }
-        }
-        if logs == 0 {
-            report.failures.push(format!("{name}: no log"));
-        }
-        report.reproduced += usize::from(report.failures.len() == before);
+    for path in report::scenarios(folder) {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name in UTF-8");
+        let name = name.trim_end_matches(report::SCENARIO);
+        report.add(&format!("sglang/{name}"), replay(folder, name, &report::read_json(&path)));
     }
     report
 }
 
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// Compares two log lines field by field.
-pub(crate) fn compare(at: &str, expected: &Value, actual: &Map<String, Value>) -> Result<(), String> {
-    let expected = expected.as_object().expect("a log line is an object");
-    for field in expected.keys().chain(actual.keys()) {
-        let (left, right) = (expected.get(field), actual.get(field));
-        let same = match (left.and_then(Value::as_f64), right.and_then(Value::as_f64)) {
-            (Some(left), Some(right)) => (left - right).abs() < 1e-12,
-            _ => left == right,
-        };
-        if !same {
-            let show = |value: Option<&Value>| value.map_or("(absent)".to_owned(), Value::to_string);
-            return Err(format!("{at}, {field}: expected {}, got {}", show(left), show(right)));
+fn replay(folder: &Path, name: &str, scenario: &Value) -> Result<(), String> {
+    let mut logs = 0;
+    for variant in ["steps", "both", "unified", "radix"] {
+        let path = folder.join(format!("{name}.{variant}.jsonl"));
+        if path.exists() {
+            logs += 1;
+            let log = report::read_lines(&path);
+            let result = match variant {
+                "steps" => sglang_loop::replay(scenario, &log),
+                _ => sglang_tree::replay(scenario, &log, variant == "radix"),
+            };
+            result.map_err(|difference| format!("{variant}: {difference}"))?;
         }
     }
-    Ok(())
+    if logs > 0 { Ok(()) } else { Err("no log".to_owned()) }
 }
 
 /// Page hashes renamed in order of first appearance.

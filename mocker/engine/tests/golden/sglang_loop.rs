@@ -8,7 +8,8 @@ use dynosim_engine::request::{Request, RequestId};
 use dynosim_engine::sglang::{Config, Mode, QueuePolicy, Scheduler};
 use serde_json::{Map, Value, json};
 
-use crate::sglang::{Names, compare};
+use crate::report::compare;
+use crate::sglang::Names;
 use crate::tokens;
 
 /// Replays one log.
@@ -24,7 +25,7 @@ pub(crate) fn replay(scenario: &Value, log: &[Value]) -> Result<(), String> {
         }
         next = step + 1;
         let line = driver.step(step);
-        compare(&format!("step {step}"), expected, &line)?;
+        compare(&format!("step {step}"), expected, &Value::Object(line))?;
     }
     compare("end", end, &driver.end())
 }
@@ -102,12 +103,11 @@ impl Driver {
             self.names.insert(id, name.clone());
             added.push(json!(name));
         }
-        list(&mut line, "add", added);
+        line.insert("add".to_owned(), json!(added));
         self.scheduler.schedule(&mut self.pass);
         line.insert("queue".to_owned(), self.all(self.scheduler.queue()));
         self.decision(&mut line);
-        let retracted = self.pass.preempted.iter().map(|&id| self.name(id)).collect();
-        list(&mut line, "retracted", retracted);
+        line.insert("retracted".to_owned(), self.all(self.pass.preempted.iter().copied()));
         self.scheduler.complete(&mut self.pass);
         self.outcome(&mut line);
         self.pass.clear();
@@ -143,14 +143,14 @@ impl Driver {
 
     fn outcome(&mut self, line: &mut Map<String, Value>) {
         let scheduler = &self.scheduler;
-        list(line, "fin", self.pass.finished.iter().map(|&id| self.name(id)).collect());
+        line.insert("fin".to_owned(), self.all(self.pass.finished.iter().copied()));
         line.insert("full".to_owned(), json!(scheduler.is_full()));
         let ratio = (scheduler.new_token_ratio() * 1e6).round() / 1e6;
         line.insert("ratio".to_owned(), json!(ratio));
         line.insert("avail".to_owned(), json!(scheduler.available_tokens()));
         line.insert("evictable".to_owned(), json!(scheduler.evictable_tokens()));
         line.insert("protected".to_owned(), json!(scheduler.protected_tokens()));
-        list(line, "ev", self.hashes.log(&self.pass.events));
+        line.insert("ev".to_owned(), json!(self.hashes.log(&self.pass.events)));
         self.totals.prefill_tokens += self.pass.prefill.new_tokens;
         self.totals.hit_tokens += self
             .pass
@@ -164,9 +164,9 @@ impl Driver {
         self.open -= self.pass.finished.len();
     }
 
-    fn end(&self) -> Map<String, Value> {
+    fn end(&self) -> Value {
         let totals = &self.totals;
-        let line = json!({
+        json!({
             "end": true,
             "totals": {
                 "prefill_tokens": totals.prefill_tokens,
@@ -178,8 +178,7 @@ impl Driver {
                 "decode_steps": totals.decode_steps,
             },
             "open": self.open,
-        });
-        line.as_object().expect("an object").clone()
+        })
     }
 
     fn name(&self, id: RequestId) -> Value {
@@ -216,10 +215,4 @@ fn number(value: &Value) -> Option<u32> {
 
 fn text(value: &Value) -> String {
     value.as_str().expect("a name").to_owned()
-}
-
-fn list(line: &mut Map<String, Value>, field: &str, items: Vec<Value>) {
-    if !items.is_empty() {
-        line.insert(field.to_owned(), Value::Array(items));
-    }
 }

@@ -7,7 +7,8 @@ use dynosim_engine::pass::{KvEvent, KvEvents};
 use dynosim_engine::sglang::{EvictionPolicy, Insert, Match, NodeId, SplitAge, Tree};
 use serde_json::{Map, Value, json};
 
-use crate::sglang::{Names, compare};
+use crate::report::compare;
+use crate::sglang::Names;
 use crate::tokens;
 
 /// Replays one log; `radix` picks the older of the two trees.
@@ -20,7 +21,7 @@ pub(crate) fn replay(scenario: &Value, log: &[Value], radix: bool) -> Result<(),
     for (i, (op, expected)) in ops.iter().zip(log).enumerate() {
         let mut line = driver.run(op)?;
         line.insert("i".to_owned(), json!(i));
-        compare(&format!("op {i}"), expected, &line)?;
+        compare(&format!("op {i}"), expected, &Value::Object(line))?;
     }
     Ok(())
 }

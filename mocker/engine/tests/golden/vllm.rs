@@ -21,7 +21,7 @@ pub(crate) fn run(folder: &Path) -> Report {
     let mut report = Report::default();
     for path in report::scenarios(folder) {
         let scenario = report::read_json(&path);
-        let steps = path.to_string_lossy().replace(".scenario.json", ".steps.jsonl");
+        let steps = path.to_string_lossy().replace(report::SCENARIO, ".steps.jsonl");
         let expected = report::read_lines(Path::new(&steps));
         let name = format!("vllm/{}", scenario["name"].as_str().unwrap_or("?"));
         report.add(&name, Driver::new(&scenario).compare_with(&expected));

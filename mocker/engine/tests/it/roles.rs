@@ -1,6 +1,9 @@
 //! Prefill and decode engines of a disaggregated graph.
 
-use dynosim_engine::{BlockHashes, Engine, EngineConfig, Horizon, Nanos, Request, Role, SchedulerConfig, sglang, vllm};
+use dynosim_engine::pass::KvEvent;
+use dynosim_engine::{
+    BlockHashes, Engine, EngineConfig, Horizon, Mtp, Nanos, Request, Role, SchedulerConfig, sglang, vllm,
+};
 
 use crate::drive::engine;
 
@@ -70,4 +73,51 @@ fn reservations_wait_in_order_for_blocks() {
         engine.start(Nanos::ZERO, Horizon::Run);
         assert_eq!(engine.finish().ranks[0].reserved, [second.request]);
     }
+}
+
+#[test]
+fn dropping_the_prefix_cache_of_an_idle_engine_is_reported_with_its_next_step() {
+    let scheduler =
+        SchedulerConfig::Vllm(vllm::Config { num_gpu_blocks: 33, block_size: 16, ..vllm::Config::default() });
+    let mut engine = Engine::new(EngineConfig { emit_kv_events: true, ..engine(scheduler, 512) });
+    assert!(engine.reset_prefix_cache(Nanos::ZERO));
+    assert_eq!(engine.start(Nanos::ZERO, Horizon::Run), None);
+    engine.submit(Nanos::ZERO, None, request(20, 1, 1));
+    let step = engine.step(Nanos::ZERO).expect("there is work");
+    assert_eq!(step.ranks[0].events.items[0], KvEvent::Cleared);
+    assert_eq!(step.ranks[0].events.items.len(), 2, "one block was stored");
+    let now = step.end();
+    engine.submit(now, None, request(20, 1, 2));
+    let step = engine.step(now).expect("there is work");
+    assert!(!step.ranks[0].events.items.contains(&KvEvent::Cleared), "once only");
+}
+
+#[test]
+fn a_decode_engine_reserves_room_for_drafts_too() {
+    let config = vllm::Config {
+        num_gpu_blocks: 6,
+        block_size: 16,
+        role: Role::Decode,
+        mtp: Some(Mtp::new(2, &[1.0, 1.0], 7)),
+        ..vllm::Config::default()
+    };
+    let scheduler = SchedulerConfig::Vllm(config);
+    let mut engine = Engine::new(EngineConfig { role: Role::Decode, ..engine(scheduler, 96) });
+    // 2 blocks each without drafts, 3 with them: the second one has to wait although the pool has 5.
+    let first = engine.submit(Nanos::ZERO, None, request(32, 9, 1));
+    let second = engine.submit(Nanos::ZERO, None, request(32, 9, 2));
+    assert_eq!(engine.step(Nanos::ZERO).expect("there is room").ranks[0].reserved, [first.request]);
+    assert_eq!(engine.active_blocks(), 3);
+    engine.activate(Nanos::ZERO, first);
+    let mut now = Nanos::ZERO;
+    let mut reserved = false;
+    while let Some(step) = engine.step(now) {
+        now = step.end();
+        if step.ranks[0].reserved.contains(&second.request) {
+            reserved = true;
+            engine.activate(now, second);
+        }
+    }
+    assert!(reserved);
+    assert_eq!((engine.unfinished(), engine.active_blocks()), (0, 0));
 }

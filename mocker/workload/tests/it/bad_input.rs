@@ -109,8 +109,8 @@ const VALUES: &[(&str, &str)] = &[
         "trace.jsonl:1: output_length: 4294967296 is out of range (allowed: 1 to 4294967295)",
     ),
     (
-        r#"{"timestamp":1,"output_length":2147483648,"hash_ids":[1]}"#,
-        "trace.jsonl:1: output_length: 2147483648 is out of range (allowed: up to 2147483648 tokens with the 512 \
+        r#"{"timestamp":1,"output_length":67108864,"hash_ids":[1]}"#,
+        "trace.jsonl:1: output_length: 67108864 is out of range (allowed: up to 67108864 tokens with the 512 \
              of the prompt)",
     ),
     (
@@ -238,8 +238,8 @@ fn bad_trace_options_are_named() {
         (speedup(0.0), "arrival_speedup_ratio: 0 is out of range (allowed: finite and above 0)"),
         (speedup(f64::NAN), "arrival_speedup_ratio: NaN is out of range (allowed: finite and above 0)"),
         (speedup(f64::INFINITY), "arrival_speedup_ratio: inf is out of range (allowed: finite and above 0)"),
-        (TraceOptions { rules: rules(0), ..base }, "trace_block_size: 0 is out of range (allowed: 1 to 2147483648)"),
-        (TraceOptions { engine_block_size: 0, ..base }, "block_size: 0 is out of range (allowed: 1 to 2147483648)"),
+        (TraceOptions { rules: rules(0), ..base }, "trace_block_size: 0 is out of range (allowed: 1 to 67108864)"),
+        (TraceOptions { engine_block_size: 0, ..base }, "block_size: 0 is out of range (allowed: 1 to 67108864)"),
         (
             TraceOptions { format: TraceFormat::Dynamo, ..base },
             "trace format `dynamo` comes in a later version (supported: mooncake, azure)",
@@ -273,8 +273,8 @@ fn bad_synthetic_options_are_named() {
             "turns_per_session: 0 is out of range (allowed: 1 or more)",
         ),
         (
-            SyntheticOptions { output_tokens: 1 << 31, ..base },
-            "output_tokens: 2147483648 is out of range (allowed: up to 2147483648 tokens with the prompt)",
+            SyntheticOptions { output_tokens: 1 << 26, ..base },
+            "output_tokens: 67108864 is out of range (allowed: up to 67108864 tokens with the prompt)",
         ),
         (ratio(1.5), "shared_prefix_ratio: 1.5 is out of range (allowed: 0 to 1)"),
         (ratio(-0.1), "shared_prefix_ratio: -0.1 is out of range (allowed: 0 to 1)"),
@@ -283,7 +283,7 @@ fn bad_synthetic_options_are_named() {
             SyntheticOptions { inter_turn_delay_ms: -1.0, ..base },
             "inter_turn_delay_ms: -1 is out of range (allowed: 0 to 9000000000000 ms)",
         ),
-        (SyntheticOptions { block_size: 0, ..base }, "block_size: 0 is out of range (allowed: 1 to 2147483648)"),
+        (SyntheticOptions { block_size: 0, ..base }, "block_size: 0 is out of range (allowed: 1 to 67108864)"),
         (
             arrivals(SessionArrivals::Interval { ms: f64::INFINITY }),
             "arrival_interval_ms: inf is out of range (allowed: 0 to 9000000000000 ms)",
