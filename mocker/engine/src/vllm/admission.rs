@@ -58,7 +58,8 @@ impl Scheduler {
         }
         let tokens = wanted.min(plan.budget);
         if !self.fits(id, hit, cached_tokens + tokens) {
-            self.head_refused = true;
+            // Otherwise what it needs depends on the budget that is left, and a smaller chunk may fit.
+            self.head_refused = self.config.scheduler_reserve_full_isl && self.config.mtp.is_none();
             return None;
         }
         Some(Offer { hit, cached_tokens, tokens })
