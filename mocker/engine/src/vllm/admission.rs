@@ -1,6 +1,5 @@
 //! The second half of a pass: waiting requests, in order, until the head cannot be admitted.
 
-use super::Capacity;
 use super::scheduler::{Entry, Kind, Plan, Scheduler};
 use super::sequence::State;
 use crate::kv::Hit;
@@ -34,20 +33,21 @@ impl Scheduler {
         limit.is_none_or(|limit| (self.running.len() as u32) < limit)
     }
 
+    /// The cached prefix of a request's first `tokens` tokens. One of them at least is computed: its output is wanted.
+    pub(super) fn prefix_hit(&mut self, id: RequestId, tokens: u32) -> Hit {
+        if !self.config.enable_prefix_caching {
+            return Hit::default();
+        }
+        self.pool.lookup(&self.arena[id].request.hashes, (tokens - 1) / self.config.block_size)
+    }
+
     fn offer(&mut self, id: RequestId, plan: &Plan) -> Option<Offer> {
         if self.head_refused {
             return None;
         }
-        let block_size = self.config.block_size;
-        let sequence = &self.arena[id];
-        let known = sequence.known();
-        let hit = if self.config.enable_prefix_caching {
-            // One token at least is computed: its output is wanted.
-            self.pool.lookup(&sequence.request.hashes, (known - 1) / block_size)
-        } else {
-            Hit::default()
-        };
-        let cached_tokens = hit.blocks * block_size;
+        let known = self.arena[id].known();
+        let hit = self.prefix_hit(id, known);
+        let cached_tokens = hit.blocks * self.config.block_size;
         let rest = known - cached_tokens;
         let wanted = rest.min(plan.chunk_limit);
         if plan.prefill_held && rest > 1 {
@@ -76,25 +76,17 @@ impl Scheduler {
         } else {
             (self.config.watermark * f64::from(self.config.num_gpu_blocks)) as u32
         };
-        let promised = match self.config.capacity {
-            Capacity::AsNeeded => true,
-            Capacity::GuaranteedNoEvict => self.promised_blocks + self.blocks_for(sequence.end) <= self.pool.usable(),
-        };
-        promised && needed + kept <= self.pool.free()
+        self.may_promise(id) && needed + kept <= self.pool.free()
     }
 
     fn enter(&mut self, id: RequestId, offer: Offer, plan: &mut Plan, pass: &mut Pass) {
         let sequence = &mut self.arena[id];
-        if offer.hit.blocks > 0 {
-            self.pool.take_hits(&mut sequence.blocks);
-        }
+        self.pool.take_hits(&mut sequence.blocks);
         sequence.stored = offer.hit.blocks;
         sequence.computed = offer.cached_tokens;
         sequence.state = State::Running;
         let resumed = sequence.resumed;
-        if self.config.capacity == Capacity::GuaranteedNoEvict {
-            self.promised_blocks += self.blocks_for(self.arena[id].end);
-        }
+        self.promise(id);
         let grown = self.grow(id, offer.tokens, &mut pass.events);
         assert!(grown, "the admission test counted the free blocks");
         self.running.push(id);

@@ -55,14 +55,16 @@ impl Scheduler {
         pass.finished.push(id);
         self.unfinished -= 1;
         self.head_refused = false;
-        if self.arena[id].state == State::Waiting {
+        let waits = self.arena[id].state == State::Waiting;
+        if waits {
             self.waiting.remove(id);
-        } else {
-            self.unpromise(id);
         }
         if self.config.role == Role::Prefill {
             self.arena[id].state = State::Held;
         } else {
+            if !waits {
+                self.unpromise(id);
+            }
             self.pool.release(&mut self.arena[id].blocks);
             self.arena.leave(id);
         }
@@ -74,13 +76,13 @@ impl Scheduler {
         match sequence.state {
             State::Vacant | State::Finished => return false,
             State::Waiting => self.waiting.remove(id),
-            State::Running => {
-                self.running.retain(|&other| other != id);
-                self.unpromise(id);
-            }
+            State::Running => self.running.retain(|&other| other != id),
             State::Reserving => self.reserving.retain(|&other| other != id),
             State::Activated => self.activated.retain(|&other| other != id),
             State::Reserved | State::Held => {}
+        }
+        if !matches!(self.arena[id].state, State::Waiting | State::Reserving) {
+            self.unpromise(id);
         }
         if self.arena[id].state != State::Held {
             self.unfinished -= 1;

@@ -2,7 +2,6 @@
 
 use super::scheduler::{Entry, Kind, Plan, Scheduler};
 use super::sequence::State;
-use crate::kv::Hit;
 use crate::pass::{Admission, Pass};
 use crate::request::RequestId;
 
@@ -10,22 +9,17 @@ impl Scheduler {
     /// Decode role: gives waiting requests the blocks of their prompts, in order, while there are enough.
     pub(super) fn reserve(&mut self, pass: &mut Pass) {
         while let Some(&id) = self.reserving.front() {
-            let sequence = &self.arena[id];
-            let prompt = sequence.request.prompt_tokens;
-            let hit = if self.config.enable_prefix_caching {
-                self.pool.lookup(&sequence.request.hashes, (prompt - 1) / self.config.block_size)
-            } else {
-                Hit::default()
-            };
+            let prompt = self.arena[id].request.prompt_tokens;
+            let hit = self.prefix_hit(id, prompt);
             // Room for drafts included: once its KV is here, nothing is wanting for the first pass.
-            if self.blocks_for(prompt + self.lookahead()) - hit.blocks + hit.inactive > self.pool.free() {
+            let needed = self.blocks_for(prompt + self.lookahead()) - hit.blocks + hit.inactive;
+            if needed > self.pool.free() || !self.may_promise(id) {
                 return;
             }
             self.reserving.pop_front();
+            self.promise(id);
             let sequence = &mut self.arena[id];
-            if hit.blocks > 0 {
-                self.pool.take_hits(&mut sequence.blocks);
-            }
+            self.pool.take_hits(&mut sequence.blocks);
             sequence.stored = hit.blocks;
             sequence.computed = 0;
             sequence.state = State::Reserved;
@@ -67,6 +61,7 @@ impl Scheduler {
 
     pub(super) fn release_held(&mut self, id: RequestId) {
         if self.arena.get(id).is_some_and(|sequence| sequence.state == State::Held) {
+            self.unpromise(id);
             self.pool.release(&mut self.arena[id].blocks);
             self.arena.leave(id);
             self.head_refused = false;

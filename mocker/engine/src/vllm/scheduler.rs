@@ -61,7 +61,7 @@ pub struct Scheduler {
     /// Buffer of a run.
     pub(super) block_events: Vec<BlockEvent>,
     pub(super) unfinished: usize,
-    /// Guaranteed-no-evict: blocks that the running requests may need at most.
+    /// Guaranteed-no-evict: blocks that the requests with blocks may need at most.
     pub(super) promised_blocks: u32,
     /// Passes since the last one that carried prefill.
     passes_since_prefill: u32,
@@ -143,9 +143,24 @@ impl Scheduler {
         self.head_refused = false;
     }
 
+    /// Guaranteed-no-evict: the pool has room for all tokens of this request beside those of the ones promised before.
+    pub(super) fn may_promise(&self, id: RequestId) -> bool {
+        self.promised_blocks + self.promised_to(id) <= self.pool.usable()
+    }
+
+    /// A request may count on blocks for all its tokens, from its admission or reservation until its blocks are free.
+    pub(super) fn promise(&mut self, id: RequestId) {
+        self.promised_blocks += self.promised_to(id);
+    }
+
     pub(super) fn unpromise(&mut self, id: RequestId) {
-        if self.config.capacity == Capacity::GuaranteedNoEvict {
-            self.promised_blocks -= self.blocks_for(self.arena[id].end);
+        self.promised_blocks -= self.promised_to(id);
+    }
+
+    fn promised_to(&self, id: RequestId) -> u32 {
+        match self.config.capacity {
+            Capacity::AsNeeded => 0,
+            Capacity::GuaranteedNoEvict => self.blocks_for(self.arena[id].end),
         }
     }
 

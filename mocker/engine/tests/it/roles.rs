@@ -121,3 +121,38 @@ fn a_decode_engine_reserves_room_for_drafts_too() {
     assert!(reserved);
     assert_eq!((engine.unfinished(), engine.active_blocks()), (0, 0));
 }
+
+/// Guaranteed-no-evict admission counts blocks from reservation to release, in every role.
+#[test]
+fn promises_of_blocks_are_kept_and_taken_back_in_every_role() {
+    for role in [Role::Prefill, Role::Decode] {
+        let config = vllm::Config {
+            num_gpu_blocks: 33,
+            block_size: 16,
+            role,
+            capacity: vllm::Capacity::GuaranteedNoEvict,
+            ..vllm::Config::default()
+        };
+        let mut engine = Engine::new(EngineConfig { role, ..engine(SchedulerConfig::Vllm(config), 512) });
+        // Each round fills most of the pool, so what one leaves promised would lock the next one out.
+        for round in 0..4 {
+            let ticket = engine.submit(Nanos::ZERO, None, request(300, 100, 2 * round));
+            let second = engine.submit(Nanos::ZERO, None, request(300, 100, 2 * round + 1));
+            engine.start(Nanos::ZERO, Horizon::Pass).expect("the first fits");
+            let pass = &engine.finish().ranks[0];
+            let entered = if role == Role::Decode { &pass.reserved } else { &pass.finished };
+            assert_eq!(entered, &[ticket.request], "the second has to wait");
+            if role == Role::Decode {
+                engine.activate(Nanos::ZERO, ticket);
+                assert!(engine.abort(Nanos::ZERO, second));
+                while engine.step(Nanos::ZERO).is_some() {}
+            } else {
+                assert!(engine.step(Nanos::ZERO).is_none(), "held blocks stay promised");
+                engine.release(Nanos::ZERO, ticket);
+                engine.step(Nanos::ZERO).expect("now the second fits");
+                assert!(engine.abort(Nanos::ZERO, second));
+            }
+            assert_eq!((engine.unfinished(), engine.active_blocks()), (0, 0));
+        }
+    }
+}
