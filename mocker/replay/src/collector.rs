@@ -85,24 +85,49 @@ impl Collector {
 
     /// Takes in what another part of the run has collected.
     pub(crate) fn append(&mut self, other: Self) {
-        let Self { sla: _, digest, records, reasoning: _, ttft, ttst, tpot, e2e, itl, last_token, .. } = other;
+        // All fields by name: one that is added cannot be forgotten.
+        let Self {
+            sla: _,
+            digest,
+            records,
+            reasoning: _,
+            requests,
+            completed,
+            rejected,
+            preemptions,
+            passes,
+            input_tokens,
+            output_tokens,
+            reasoning_tokens,
+            first_reused_tokens,
+            reused_tokens,
+            prefill_tokens,
+            good_requests,
+            good_output_tokens,
+            last_token,
+            ttft,
+            ttst,
+            tpot,
+            e2e,
+            itl,
+        } = other;
         self.digest.append(digest);
         if let (Some(own), Some(mut others)) = (&mut self.records, records) {
             own.append(&mut others);
         }
-        self.requests += other.requests;
-        self.completed += other.completed;
-        self.rejected += other.rejected;
-        self.preemptions += other.preemptions;
-        self.passes += other.passes;
-        self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
-        self.reasoning_tokens += other.reasoning_tokens;
-        self.first_reused_tokens += other.first_reused_tokens;
-        self.reused_tokens += other.reused_tokens;
-        self.prefill_tokens += other.prefill_tokens;
-        self.good_requests += other.good_requests;
-        self.good_output_tokens += other.good_output_tokens;
+        self.requests += requests;
+        self.completed += completed;
+        self.rejected += rejected;
+        self.preemptions += preemptions;
+        self.passes += passes;
+        self.input_tokens += input_tokens;
+        self.output_tokens += output_tokens;
+        self.reasoning_tokens += reasoning_tokens;
+        self.first_reused_tokens += first_reused_tokens;
+        self.reused_tokens += reused_tokens;
+        self.prefill_tokens += prefill_tokens;
+        self.good_requests += good_requests;
+        self.good_output_tokens += good_output_tokens;
         self.last_token = self.last_token.max(last_token);
         self.ttft.append(ttft);
         self.ttst.append(ttst);
