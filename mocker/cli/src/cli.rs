@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{replay, trace};
+use crate::commands::{frontend, load, mocker, replay, trace, up};
 use crate::failure::{EXIT_INPUT, Failure};
 use crate::{printer, python};
 
@@ -23,6 +23,10 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 2 input that cannot be used, 3 SLA
 #[derive(Debug, Subcommand)]
 enum Command {
     Replay(Box<replay::Flags>),
+    Up(Box<up::Flags>),
+    Mocker(Box<mocker::Flags>),
+    Frontend(Box<frontend::Flags>),
+    Load(Box<load::Flags>),
     #[command(subcommand)]
     Trace(trace::Command),
 }
@@ -45,6 +49,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Replay(flags) => replay::run(&flags),
+        Command::Up(flags) => up::run(&flags),
+        Command::Mocker(flags) => mocker::run(&flags),
+        Command::Frontend(flags) => frontend::run(&flags),
+        Command::Load(flags) => load::run(&flags),
         Command::Trace(command) => trace::run(&command),
     };
     outcome.map_or_else(|failure| fail(&failure), |()| ExitCode::SUCCESS)

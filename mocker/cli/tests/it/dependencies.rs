@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Every crate of the workspace with the workspace crates that it may depend on. A crate that is not here yet, or a new
 /// edge, is a decision about the design: make it here.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("dynosim-engine", &[]),
     ("dynosim-router", &["dynosim-engine"]),
     ("dynosim-planner", &["dynosim-engine"]),
@@ -16,6 +16,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("dynosim-wire", &["dynosim-engine"]),
     ("dynosim-worker", &["dynosim-engine", "dynosim-wire"]),
     ("dynosim-frontend", &["dynosim-engine", "dynosim-router", "dynosim-wire"]),
+    ("dynosim-load", &["dynosim-engine", "dynosim-workload", "dynosim-replay"]),
     (
         "dynosim",
         &[
@@ -27,6 +28,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
             "dynosim-wire",
             "dynosim-worker",
             "dynosim-frontend",
+            "dynosim-load",
             "dynosim-api",
         ],
     ),

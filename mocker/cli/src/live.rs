@@ -1,0 +1,187 @@
+//! What the live commands share: settings from flags and environment, the async runtime, signals, and how a part of a
+//! serving graph runs in this process.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use dynosim_wire::discovery::MemStore;
+use dynosim_wire::{DiscoveryConfig, EventPlane, RequestPlane, Runtime};
+
+use crate::failure::Failure;
+
+/// Life of a file record whose owner does not touch it (as published).
+const FILE_TTL: Duration = Duration::from_secs(10);
+/// Life of an etcd lease without keep-alive (`ETCD_LEASE_TTL`, as published).
+const ETCD_LEASE_TTL_S: u64 = 30;
+
+/// Environment variables of one component: the process's, or those that a manifest gives it. Flags win over them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Env(BTreeMap<String, String>);
+
+impl Env {
+    /// The process's own.
+    pub(crate) fn of_process() -> Self {
+        Self(std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect())
+    }
+
+    /// With further variables, which win.
+    pub(crate) fn with(mut self, more: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.0.extend(more);
+        self
+    }
+
+    /// A variable that is set and not empty.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A variable as a value; an error names it, what it says and what is allowed.
+    pub(crate) fn parse<T: std::str::FromStr>(&self, name: &str, allowed: &str) -> Result<Option<T>, Failure> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let refuse = |_| Failure::input(format_args!("{name}: `{text}` cannot be used (allowed: {allowed})"));
+        text.trim().parse().map(Some).map_err(refuse)
+    }
+
+    /// A variable that names one of a flag's values.
+    fn choose<T: ValueEnum>(&self, name: &str) -> Result<Option<T>, Failure> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        T::from_str(text, true).map(Some).map_err(|_| {
+            let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let allowed: Vec<_> = names.map(|value| value.get_name().to_owned()).collect();
+            Failure::input(format_args!("{name}: `{text}` cannot be used (allowed: {})", allowed.join(", ")))
+        })
+    }
+}
+
+/// Stores of discovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DiscoveryBackend {
+    /// Pods of a Kubernetes cluster
+    Kubernetes,
+    /// An etcd server
+    Etcd,
+    /// A folder of this machine
+    File,
+    /// This process
+    Mem,
+}
+
+/// Ways of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RequestPlaneKind {
+    Nats,
+    Tcp,
+}
+
+/// Ways of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EventPlaneKind {
+    Nats,
+    Zmq,
+}
+
+/// Ways of responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ResponsePlaneKind {
+    Tcp,
+    Quic,
+}
+
+/// How the component takes part in the serving graph
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Runtime")]
+pub(crate) struct RuntimeFlags {
+    /// Where components find each other [env: DYN_DISCOVERY_BACKEND] [default: etcd]
+    #[arg(long, value_enum, value_name = "STORE")]
+    pub(crate) discovery_backend: Option<DiscoveryBackend>,
+    /// How requests travel [env: DYN_REQUEST_PLANE] [default: tcp]
+    #[arg(long, value_enum, value_name = "PLANE")]
+    pub(crate) request_plane: Option<RequestPlaneKind>,
+    /// How responses travel [env: DYN_RESPONSE_PLANE] [default: tcp]
+    #[arg(long, value_enum, value_name = "PLANE")]
+    pub(crate) response_plane: Option<ResponsePlaneKind>,
+    /// How events travel [env: DYN_EVENT_PLANE] [default: zmq with file and mem, nats with etcd and kubernetes]
+    #[arg(long, value_enum, value_name = "PLANE")]
+    pub(crate) event_plane: Option<EventPlaneKind>,
+}
+
+impl RuntimeFlags {
+    /// Flags over environment over defaults. `mem` is the store of this process, if the command has one to share.
+    pub(crate) fn resolve(&self, env: &Env, mem: Option<&MemStore>) -> Result<Runtime, Failure> {
+        let backend = match self.discovery_backend {
+            Some(backend) => backend,
+            None => env.choose("DYN_DISCOVERY_BACKEND")?.unwrap_or(DiscoveryBackend::Etcd),
+        };
+        if let ResponsePlaneKind::Quic = match self.response_plane {
+            Some(plane) => plane,
+            None => env.choose("DYN_RESPONSE_PLANE")?.unwrap_or(ResponsePlaneKind::Tcp),
+        } {
+            return Err(Failure::input("response plane `quic`: not supported (allowed: tcp)"));
+        }
+        let nats = || env.get("NATS_SERVER").unwrap_or("nats://localhost:4222").to_owned();
+        let request_plane = match self.request_plane {
+            Some(plane) => plane,
+            None => env.choose("DYN_REQUEST_PLANE")?.unwrap_or(RequestPlaneKind::Tcp),
+        };
+        let event_plane = match self.event_plane {
+            Some(plane) => plane,
+            None => env.choose("DYN_EVENT_PLANE")?.unwrap_or(match backend {
+                DiscoveryBackend::File | DiscoveryBackend::Mem => EventPlaneKind::Zmq,
+                DiscoveryBackend::Etcd | DiscoveryBackend::Kubernetes => EventPlaneKind::Nats,
+            }),
+        };
+        Ok(Runtime {
+            discovery: discovery(backend, env, mem)?,
+            request_plane: match request_plane {
+                RequestPlaneKind::Tcp => RequestPlane::Tcp,
+                RequestPlaneKind::Nats => RequestPlane::Nats(nats()),
+            },
+            event_plane: match event_plane {
+                EventPlaneKind::Zmq => EventPlane::Zmq,
+                EventPlaneKind::Nats => EventPlane::Nats(nats()),
+            },
+            host: env.parse("DYN_TCP_RPC_HOST", "an IP address")?,
+            port: env.parse("DYN_TCP_RPC_PORT", "a port")?.unwrap_or(0),
+        })
+    }
+}
+
+fn discovery(backend: DiscoveryBackend, env: &Env, mem: Option<&MemStore>) -> Result<DiscoveryConfig, Failure> {
+    Ok(match backend {
+        DiscoveryBackend::Mem => match mem {
+            Some(store) => DiscoveryConfig::Mem(store.clone()),
+            None => DiscoveryConfig::Mem(MemStore::default()),
+        },
+        DiscoveryBackend::File => DiscoveryConfig::File {
+            root: env.get("DYN_FILE_KV").map_or_else(|| std::env::temp_dir().join("dynamo_store_kv"), PathBuf::from),
+            ttl: FILE_TTL,
+        },
+        DiscoveryBackend::Etcd => DiscoveryConfig::Etcd {
+            endpoints: {
+                let list = env.get("ETCD_ENDPOINTS").unwrap_or("http://localhost:2379");
+                list.split(',').map(|endpoint| endpoint.trim().to_owned()).collect()
+            },
+            ttl: Duration::from_secs(env.parse("ETCD_LEASE_TTL", "whole seconds")?.unwrap_or(ETCD_LEASE_TTL_S)),
+        },
+        DiscoveryBackend::Kubernetes => {
+            return Err(Failure::input(
+                "discovery backend `kubernetes`: comes with the operator; this version takes etcd, file and mem",
+            ));
+        }
+    })
+}
+
+/// What ends when a component has stopped.
+pub(crate) type Drained = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A part of a serving graph that runs in this process.
+pub(crate) trait Running: Send {
+    /// One line: what it is and where it can be reached.
+    fn describe(&self) -> String;
+    /// Leaves discovery, lets requests end within the grace time, then stops.
+    fn drain(self: Box<Self>) -> Drained;
+}

@@ -1,0 +1,1 @@
+//! OpenAI HTTP server in front of workers: tokenizer, routing, migration, metrics.

@@ -1,0 +1,1 @@
+//! Load generator: the workloads of an offline run against any OpenAI endpoint.

@@ -1,0 +1,1 @@
+//! Frames of the handshake between a prefill and a decode worker.

@@ -1,0 +1,26 @@
+//! The event plane: what workers publish about themselves.
+
+mod envelope;
+mod nats;
+mod payload;
+mod publisher;
+mod subscriber;
+mod vllm;
+mod zmtp;
+
+pub use payload::{
+    BlockData, CacheEvent, EventData, ForwardPassMetrics, KvMetrics, QueuedRequests, RecoveryRequest, RecoveryResponse,
+    RouterEvent, ScheduledRequests, StorageTier, StoredBlocks,
+};
+pub use publisher::{EventError, EventPublisher};
+pub use subscriber::{EventSubscriber, Received};
+pub use vllm::{VllmEvent, VllmPublisher};
+
+/// Topic of KV cache changes.
+pub const KV_EVENTS: &str = "kv-events";
+/// Topic of KV cache loads.
+pub const KV_METRICS: &str = "kv_metrics";
+/// Topic of what each pass did.
+pub const FORWARD_PASS_METRICS: &str = "forward-pass-metrics";
+/// Topic by which routers keep in step.
+pub const ACTIVE_SEQUENCES_EVENTS: &str = "active_sequences_events";

@@ -1,0 +1,1 @@
+//! Events through a NATS server.

@@ -1,0 +1,1 @@
+//! ZeroMQ sockets: ZMTP 3 over TCP, NULL security.

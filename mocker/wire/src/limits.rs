@@ -1,0 +1,22 @@
+//! Limits on everything that a peer can make large.
+
+/// Largest message of the request plane in bytes (`DYN_TCP_MAX_MESSAGE_SIZE`, 32 MiB as published).
+pub const MAX_MESSAGE_BYTES: usize = 32 * 1024 * 1024;
+/// Largest frame header of the response plane in bytes.
+pub const MAX_HEADER_BYTES: usize = 1024 * 1024;
+/// Largest frame of the bootstrap handshake in bytes.
+pub const MAX_BOOTSTRAP_FRAME_BYTES: usize = 64 * 1024;
+/// Connections that a request-plane server holds at once.
+pub const MAX_CONNECTIONS: usize = 4096;
+/// Responses that are awaited or streamed at once by one process.
+pub const MAX_RESPONSE_STREAMS: usize = 65_536;
+/// Largest ZMQ frame that is accepted in bytes.
+pub const MAX_ZMQ_FRAME_BYTES: usize = 16 * 1024 * 1024;
+/// Messages queued for one subscriber before the oldest are dropped.
+pub const MAX_QUEUED_EVENTS: usize = 10_000;
+/// Subscribers that one publisher serves at once.
+pub const MAX_SUBSCRIBERS: usize = 256;
+/// Batches that a replay endpoint remembers.
+pub const REPLAY_BATCHES: usize = 10_000;
+/// Largest discovery record in bytes.
+pub const MAX_RECORD_BYTES: usize = 1024 * 1024;

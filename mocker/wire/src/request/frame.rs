@@ -1,0 +1,1 @@
+//! Frames of the request plane over TCP.

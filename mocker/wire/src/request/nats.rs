@@ -1,0 +1,1 @@
+//! The request plane over NATS.

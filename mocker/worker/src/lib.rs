@@ -1,0 +1,1 @@
+//! The simulated engine on a wall clock, serving Dynamo's live contract.
