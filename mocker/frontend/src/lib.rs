@@ -1,1 +1,8 @@
-//! OpenAI HTTP server in front of workers: tokenizer, routing, migration, metrics.
+//! The OpenAI HTTP server in front of workers.
+//!
+//! ```text
+//!   client ──HTTP──► http ──► text (template, tokenizer) ──► models ──► route ──► request plane ──► worker
+//!          ◄──SSE── http ◄── text (detokenizer, stops) ◄── migration ◄── response plane ◄──────────┘
+//! ```
+
+mod generate;
