@@ -1,1 +1,24 @@
-//! Types of the Kubernetes resources that the operator serves, with their validation. No client, no runtime.
+//! Types of the Kubernetes resources that the operator serves. No client, no runtime.
+//!
+//! ```text
+//!   YAML ──► manifest ──► v1alpha1, v1beta1: a graph as it was written ──► graph: its components, one form for both
+//! ```
+//!
+//! Fields that are not known here are kept beside the known ones. The same types serve a cluster and `dynosim up`.
+
+pub mod graph;
+pub mod manifest;
+pub mod v1alpha1;
+pub mod v1beta1;
+
+pub use graph::{Component, ComponentType, Graph};
+pub use manifest::{Manifest, ManifestError};
+
+/// Group of the resources.
+pub const GROUP: &str = "nvidia.com";
+/// Kind of a serving graph.
+pub const GRAPH_KIND: &str = "DynamoGraphDeployment";
+/// Most components of a graph.
+pub const MAX_COMPONENTS: usize = 25;
+/// The container of a pod that runs the component.
+pub const MAIN_CONTAINER: &str = "main";

@@ -1,0 +1,122 @@
+//! All parts as tasks of this process, over the `mem` store.
+
+use std::time::Duration;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use dynosim_wire::discovery::MemStore;
+use tokio::task::JoinSet;
+
+use super::invocation::Program;
+use super::plan::{Part, Plan};
+use crate::commands::{frontend, mocker};
+use crate::failure::Failure;
+use crate::live::{Env, Running, RuntimeFlags, Signals};
+use crate::printer::Printer;
+
+/// Flags of a part, read.
+enum Parsed {
+    Frontend(Box<frontend::Flags>),
+    Mocker(Box<mocker::Flags>),
+}
+
+/// Reads the flags of a command without its name before them.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Bare<F: clap::Args> {
+    #[command(flatten)]
+    flags: F,
+}
+
+/// Runs until told to stop.
+pub(super) fn run(plan: Plan, printer: Printer) -> Result<(), Failure> {
+    // All flags are read before anything starts.
+    let parts: Vec<_> = plan.parts.into_iter().map(parse).collect::<Result<_, _>>()?;
+    crate::live::block_on(serve(parts, printer))
+}
+
+fn parse(part: Part) -> Result<(Part, Parsed), Failure> {
+    let parsed = match part.program {
+        Program::Frontend => Parsed::Frontend(Box::new(read(&part)?)),
+        Program::Mocker => Parsed::Mocker(Box::new(read(&part)?)),
+    };
+    Ok((part, parsed))
+}
+
+fn read<F: clap::Args>(part: &Part) -> Result<F, Failure> {
+    let matches = Bare::<F>::command().try_get_matches_from(&part.flags);
+    let bare = matches.and_then(|matches| Bare::<F>::from_arg_matches(&matches)).map_err(|error| {
+        let text = error.to_string();
+        let text = text.trim_start_matches("error: ");
+        let first = text.split("\n\n").next().unwrap_or(text);
+        Failure::input(format_args!("{}: {}", part.label, first.trim_end()))
+    })?;
+    Ok(bare.flags)
+}
+
+async fn serve(parts: Vec<(Part, Parsed)>, printer: Printer) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
+    let store = MemStore::default();
+    let mut starting = JoinSet::new();
+    for (part, parsed) in parts {
+        starting.spawn(start(part, parsed, store.clone()));
+    }
+    let mut running = Vec::new();
+    loop {
+        tokio::select! {
+            started = starting.join_next() => match started {
+                None => break,
+                Some(Err(error)) => return Err(Failure::bug(error)),
+                Some(Ok(Err(failure))) => {
+                    drop(starting);
+                    drain(running).await;
+                    return Err(failure);
+                }
+                Some(Ok(Ok((part, component)))) => {
+                    printer.result(format_args!("{:24} {}\n", part.label, component.describe()))?;
+                    running.push((part.program, component));
+                }
+            },
+            () = signals.stop() => break,
+        }
+    }
+    if starting.is_empty() {
+        printer.result("ready, Ctrl-C stops\n")?;
+        signals.stop().await;
+    }
+    drop(starting);
+    printer.note("stopping: running requests may end, Ctrl-C stops at once");
+    tokio::select! {
+        () = drain(running) => {}
+        () = signals.stop() => {}
+    }
+    Ok(())
+}
+
+async fn start(part: Part, parsed: Parsed, store: MemStore) -> Result<(Part, Box<dyn Running>), Failure> {
+    if part.delay > Duration::ZERO {
+        tokio::time::sleep(part.delay).await;
+    }
+    let env = Env::default().with(part.env.clone());
+    let named = |failure: Failure| failure.within(&part.label);
+    let component = match parsed {
+        Parsed::Frontend(mut flags) => {
+            flags.runtime = RuntimeFlags::in_process();
+            frontend::start(*flags, &env, Some(&store)).await.map_err(named)?
+        }
+        Parsed::Mocker(mut flags) => {
+            flags.runtime = RuntimeFlags::in_process();
+            mocker::start(*flags, &env, Some(&store)).await.map_err(named)?
+        }
+    };
+    Ok((part, component))
+}
+
+/// Frontends first, so that no request finds its workers gone.
+async fn drain(running: Vec<(Program, Box<dyn Running>)>) {
+    let (frontends, workers): (Vec<_>, Vec<_>) =
+        running.into_iter().partition(|(program, _)| *program == Program::Frontend);
+    for group in [frontends, workers] {
+        let mut draining: JoinSet<()> = group.into_iter().map(|(_, component)| component.drain()).collect();
+        while draining.join_next().await.is_some() {}
+    }
+}
