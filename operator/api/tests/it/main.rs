@@ -1,0 +1,5 @@
+//! Reading manifests.
+
+mod bad;
+mod examples;
+mod kept;
