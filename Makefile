@@ -11,13 +11,16 @@ define need
 @command -v $(1) >/dev/null 2>&1 || { echo "make: $(1) is missing: $(2)" >&2; exit 1; }
 endef
 
-## Builds the simulator, makes a trace, replays it and prints the table.
+## Builds the simulator, replays a trace offline, then serves a disaggregated graph and sends it requests.
 demo: build
 	mkdir -p $(DEMO)
 	$(DYNOSIM) trace generate --requests 20000 --output $(DEMO)/trace.jsonl
 	$(DYNOSIM) replay $(DEMO)/trace.jsonl --trace-block-size 512 --num-workers 8 \
 		--extra-engine-args '{"block_size":64}' --sla-ttft-ms 500 --sla-itl-ms 30 \
 		--report-json $(DEMO)/report.json
+	$(DYNOSIM) up -f examples/backends/mocker/deploy/disagg.yaml --http-port 0 -- \
+		$(DYNOSIM) load --input-tokens 1000 --output-tokens 50 --request-count 20 --replay-concurrency 4 \
+		--report-json $(DEMO)/live.json
 
 .PHONY: build
 build:

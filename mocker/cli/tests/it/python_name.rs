@@ -22,14 +22,29 @@ fn the_published_replay_command_is_ours() {
 }
 
 #[test]
+fn the_published_live_commands_are_ours() {
+    for (module, command) in [("dynamo.mocker", "mocker"), ("dynamo.frontend", "frontend")] {
+        for flags in [&["-m", module, "--help"][..], &["-u", "-m", module, "--help"]] {
+            let ran = python(&Place::new(), flags);
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+            assert!(ran.stdout.contains(&format!("Usage: dynosim {command}")), "{}", ran.stdout);
+        }
+    }
+}
+
+#[test]
 fn other_modules_and_scripts_are_refused_in_a_sentence() {
-    let later = "comes with the live graph; this version takes dynamo.replay";
+    let known = "dynamo.mocker, dynamo.frontend";
+    let usage = format!("this `python3` is dynosim: it takes `-m dynamo.mocker`, `-m dynamo.frontend` or `-m dynamo.replay`, and their flags");
     for (args, message) in [
-        (&["-m", "dynamo.mocker", "--model-path", "x"][..], format!("-m dynamo.mocker: {later}")),
-        (&["-m", "dynamo.frontend"], format!("-m dynamo.frontend: {later}")),
-        (&["-m", "dynamo.planner"], "-m dynamo.planner: not known (allowed: dynamo.replay)".to_owned()),
-        (&["script.py"], "this `python3` is dynosim: it takes `-m dynamo.replay` and its flags".to_owned()),
-        (&[], "this `python3` is dynosim: it takes `-m dynamo.replay` and its flags".to_owned()),
+        (
+            &["-m", "dynamo.router", "--endpoint", "x"][..],
+            format!("-m dynamo.router: comes with the KV router; this version takes {known} and dynamo.replay"),
+        ),
+        (&["-m", "dynamo.planner"], format!("-m dynamo.planner: not known (allowed: {known}, dynamo.replay)")),
+        (&["script.py"], usage.clone()),
+        (&["-u", "script.py"], usage.clone()),
+        (&[], usage),
     ] {
         let ran = python(&Place::new(), args);
         assert_eq!((ran.code, ran.stderr), (Some(2), format!("error: {message}\n")), "{args:?}");
