@@ -3,7 +3,7 @@
 use dynosim_wire::discovery::MemStore;
 
 use crate::failure::Failure;
-use crate::live::{Env, Running};
+use crate::live::{Env, Running, run_component};
 
 /// Serve the OpenAI API in front of workers
 #[derive(Debug, clap::Args)]
@@ -13,8 +13,9 @@ pub(crate) struct Flags {
 }
 
 /// Runs until told to stop.
-pub(crate) fn run(_flags: &Flags) -> Result<(), Failure> {
-    todo!()
+pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
+    let env = Env::of_process();
+    run_component(&env, start(flags, &env, None))
 }
 
 /// Starts the server in this process; `mem` is the store that it shares with others, if there is one.
