@@ -1,0 +1,68 @@
+//! Which worker gets a request.
+
+mod pin;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rand::{RngExt as _, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+pub(crate) use pin::Pins;
+
+use crate::config::RoutingMode;
+use crate::models::{Pool, Worker};
+
+/// Chooses workers.
+#[derive(Debug)]
+pub(crate) struct Router {
+    pub(crate) mode: RoutingMode,
+    draws: Mutex<Pcg64Mcg>,
+}
+
+impl Router {
+    /// A router whose random choices follow from `seed`.
+    pub(crate) fn new(mode: RoutingMode, seed: u64) -> Self {
+        Self { mode, draws: Mutex::new(Pcg64Mcg::seed_from_u64(seed)) }
+    }
+
+    /// The worker that is asked next, except `tried` ones; those that refused lately come last.
+    pub(crate) fn choose<'a>(&self, pool: &'a Pool, tried: &[u64]) -> Option<&'a Arc<Worker>> {
+        // A turn is taken only for the first try, so that a refusal does not move everyone else's turn.
+        let turn = if tried.is_empty() { pool.turn.fetch_add(1, Relaxed) } else { pool.turn.load(Relaxed) };
+        let workers = &pool.workers;
+        let rotated = || {
+            let start = turn % workers.len().max(1);
+            workers[start..].iter().chain(&workers[..start])
+        };
+        let untried = |worker: &&&Arc<Worker>| !tried.contains(&worker.id());
+        let warm = |worker: &&&Arc<Worker>| untried(worker) && !worker.is_cooling();
+        match self.mode {
+            RoutingMode::RoundRobin | RoutingMode::Direct => rotated().find(warm).or_else(|| rotated().find(untried)),
+            RoutingMode::LeastLoaded => {
+                let least = |filter: &dyn Fn(&&&Arc<Worker>) -> bool| {
+                    rotated().filter(filter).min_by_key(|worker| worker.in_flight())
+                };
+                least(&warm).or_else(|| least(&untried))
+            }
+            RoutingMode::Random => self.draw(|| rotated().filter(warm)).or_else(|| self.draw(|| rotated().filter(untried))),
+            RoutingMode::PowerOfTwo => {
+                let two = || [self.draw(|| workers.iter().filter(warm)), self.draw(|| workers.iter().filter(warm))];
+                let less_busy = two().into_iter().flatten().min_by_key(|worker| worker.in_flight());
+                less_busy.or_else(|| self.draw(|| workers.iter().filter(untried)))
+            }
+        }
+    }
+
+    /// Any of them.
+    fn draw<'a, I: Iterator<Item = &'a Arc<Worker>>>(&self, of: impl Fn() -> I) -> Option<&'a Arc<Worker>> {
+        let count = of().count();
+        let index = (count > 0).then(|| self.below(count))?;
+        of().nth(index)
+    }
+
+    /// A number below `bound`, which is above 0.
+    pub(crate) fn below(&self, bound: usize) -> usize {
+        self.draws.lock().unwrap_or_else(PoisonError::into_inner).random_range(..bound)
+    }
+}
