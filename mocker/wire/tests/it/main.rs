@@ -1,0 +1,3 @@
+//! The live contract between processes: stores, planes, peers.
+
+mod planes;
