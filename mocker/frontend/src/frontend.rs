@@ -65,9 +65,10 @@ impl Frontend {
             .map_err(|source| FrontendError::Bind { address: config.address, source })?;
         let discovery = Discovery::connect(&config.runtime.discovery).await?;
         let client = RequestClient::start(&config.runtime).await?;
-        let metrics = Metrics::new(&config.metrics_prefix, &config.buckets, discovery.instance_id()).map_err(|error| {
-            FrontendError::Metrics { prefix: config.metrics_prefix.clone(), reason: error.to_string() }
-        })?;
+        let metrics =
+            Metrics::new(&config.metrics_prefix, &config.buckets, discovery.instance_id()).map_err(|error| {
+                FrontendError::Metrics { prefix: config.metrics_prefix.clone(), reason: error.to_string() }
+            })?;
         let metrics = Arc::new(metrics);
         let registry = Registry::start(&discovery, &config.scope, config.min_initial_workers, Arc::clone(&metrics));
         let core = Arc::new(Core {

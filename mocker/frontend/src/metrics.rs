@@ -27,11 +27,11 @@ use families::{Families, Make};
 pub(crate) use model::{ModelLimits, ModelMetrics};
 pub(crate) use plane::{Counted, Phase, PlaneMetrics};
 use process::ProcessMetrics;
-pub(crate) use router::RouterMetrics;
 use router::RouterFamilies;
+pub(crate) use router::RouterMetrics;
 pub(crate) use watcher::Watcher;
-use workers::Workers;
 pub(crate) use workers::WorkerGauges;
+use workers::Workers;
 
 /// The label of requests for models that are not known: clients choose names, so they must not become labels.
 const UNKNOWN_MODEL: &str = "unknown_model";

@@ -23,7 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 pub(crate) use group::{Group, Pool, Pools};
 pub(crate) use registry::Registry;
-pub(crate) use worker::{Bootstrap, Lease, Worker};
+pub(crate) use worker::{Lease, Worker};
 
 use crate::http::service::ListedModel;
 use crate::text::TextModel;

@@ -30,35 +30,36 @@ impl Router {
     pub(crate) fn choose<'a>(&self, pool: &'a Pool, tried: &[u64]) -> Option<&'a Arc<Worker>> {
         // A turn is taken only for the first try, so that a refusal does not move everyone else's turn.
         let turn = if tried.is_empty() { pool.turn.fetch_add(1, Relaxed) } else { pool.turn.load(Relaxed) };
-        let workers = &pool.workers;
-        let rotated = || {
-            let start = turn % workers.len().max(1);
-            workers[start..].iter().chain(&workers[..start])
-        };
-        let untried = |worker: &&&Arc<Worker>| !tried.contains(&worker.id());
-        let warm = |worker: &&&Arc<Worker>| untried(worker) && !worker.is_cooling();
+        let untried = |worker: &Worker| !tried.contains(&worker.id());
+        let warm = |worker: &Worker| untried(worker) && !worker.is_cooling();
+        self.among(&pool.workers, turn, &warm).or_else(|| self.among(&pool.workers, turn, &untried))
+    }
+
+    /// A worker that `fits`; `turn` says who is first.
+    fn among<'a>(
+        &self,
+        workers: &'a [Arc<Worker>],
+        turn: usize,
+        fits: &dyn Fn(&Worker) -> bool,
+    ) -> Option<&'a Arc<Worker>> {
+        let start = turn % workers.len().max(1);
+        let mut fitting = workers[start..].iter().chain(&workers[..start]).filter(|worker| fits(worker));
         match self.mode {
-            RoutingMode::RoundRobin | RoutingMode::Direct => rotated().find(warm).or_else(|| rotated().find(untried)),
-            RoutingMode::LeastLoaded => {
-                let least = |filter: &dyn Fn(&&&Arc<Worker>) -> bool| {
-                    rotated().filter(filter).min_by_key(|worker| worker.in_flight())
-                };
-                least(&warm).or_else(|| least(&untried))
-            }
-            RoutingMode::Random => self.draw(|| rotated().filter(warm)).or_else(|| self.draw(|| rotated().filter(untried))),
+            RoutingMode::RoundRobin | RoutingMode::Direct => fitting.next(),
+            RoutingMode::LeastLoaded => fitting.min_by_key(|worker| worker.in_flight()),
+            RoutingMode::Random => self.draw(fitting),
             RoutingMode::PowerOfTwo => {
-                let two = || [self.draw(|| workers.iter().filter(warm)), self.draw(|| workers.iter().filter(warm))];
-                let less_busy = two().into_iter().flatten().min_by_key(|worker| worker.in_flight());
-                less_busy.or_else(|| self.draw(|| workers.iter().filter(untried)))
+                let two = [self.draw(fitting.clone()), self.draw(fitting)];
+                two.into_iter().flatten().min_by_key(|worker| worker.in_flight())
             }
         }
     }
 
     /// Any of them.
-    fn draw<'a, I: Iterator<Item = &'a Arc<Worker>>>(&self, of: impl Fn() -> I) -> Option<&'a Arc<Worker>> {
-        let count = of().count();
+    fn draw<'a>(&self, mut of: impl Iterator<Item = &'a Arc<Worker>> + Clone) -> Option<&'a Arc<Worker>> {
+        let count = of.clone().count();
         let index = (count > 0).then(|| self.below(count))?;
-        of().nth(index)
+        of.nth(index)
     }
 
     /// A number below `bound`, which is above 0.

@@ -164,7 +164,10 @@ impl LimitFamilies {
             migration_limit: gauges("model_migration_limit", "Times that a request for the model may move")?,
             total_kv_blocks: gauges("model_total_kv_blocks", "KV blocks of a worker")?,
             max_num_seqs: gauges("model_max_num_seqs", "Most sequences that run at once at a worker")?,
-            max_num_batched_tokens: gauges("model_max_num_batched_tokens", "Most tokens that a worker computes at once")?,
+            max_num_batched_tokens: gauges(
+                "model_max_num_batched_tokens",
+                "Most tokens that a worker computes at once",
+            )?,
         })
     }
 }

@@ -53,12 +53,25 @@ impl PlaneMetrics {
     pub(super) fn new(make: &Make<'_>, stage: &HistogramVec) -> Result<Self, prometheus::Error> {
         let histogram = |name, help, bounds| make.histogram(name, help, bounds);
         let stages = make.gauges(&make.own("stage_requests"), "Requests in a stage", &["phase", "stage"])?;
-        let dispatching = |stages: &IntGaugeVec| Phase::ALL.map(|phase| stages.with_label_values(&[phase.label(), "dispatch"]));
+        let dispatching =
+            |stages: &IntGaugeVec| Phase::ALL.map(|phase| stages.with_label_values(&[phase.label(), "dispatch"]));
         Ok(Self {
             inflight: make.gauge("dynamo_request_plane_inflight_requests", "Requests at workers")?,
-            queue: histogram("dynamo_request_plane_queue_seconds", "Seconds until a request was handed to the request plane", &STEP_S)?,
-            send: histogram("dynamo_request_plane_send_seconds", "Seconds until a worker had taken a request", &STEP_S)?,
-            roundtrip: histogram("dynamo_request_plane_roundtrip_ttft_seconds", "Seconds from sending a request to its first output", &ROUNDTRIP_S)?,
+            queue: histogram(
+                "dynamo_request_plane_queue_seconds",
+                "Seconds until a request was handed to the request plane",
+                &STEP_S,
+            )?,
+            send: histogram(
+                "dynamo_request_plane_send_seconds",
+                "Seconds until a worker had taken a request",
+                &STEP_S,
+            )?,
+            roundtrip: histogram(
+                "dynamo_request_plane_roundtrip_ttft_seconds",
+                "Seconds from sending a request to its first output",
+                &ROUNDTRIP_S,
+            )?,
             errors: make.counter("dynamo_transport_tcp_errors_total", "Requests that did not reach a worker")?,
             route_stage: stage.with_label_values(&["route"]),
             roundtrip_stage: stage.with_label_values(&["transport_roundtrip"]),

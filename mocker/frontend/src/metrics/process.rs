@@ -48,7 +48,11 @@ impl ProcessMetrics {
                 "Thousandths of the time since the last look that a thread was busy",
                 &["worker"],
             )?,
-            parks: make.counters("dynamo_tokio_worker_park_count_total", "Times that a thread went to sleep", &["worker"])?,
+            parks: make.counters(
+                "dynamo_tokio_worker_park_count_total",
+                "Times that a thread went to sleep",
+                &["worker"],
+            )?,
             last: Mutex::new((now, Vec::new())),
         })
     }

@@ -46,7 +46,11 @@ impl RouterFamilies {
         let with_model: Vec<_> = LABELS.into_iter().chain(["model", "phase"]).collect();
         let tokens = buckets.input_sequence.bounds();
         Ok(Self {
-            started: make.counters(&name("requests_started_total"), "Requests that a worker was chosen for", &LABELS)?,
+            started: make.counters(
+                &name("requests_started_total"),
+                "Requests that a worker was chosen for",
+                &LABELS,
+            )?,
             done: make.counters(&name("requests_total"), "Requests that have ended at a worker", &LABELS)?,
             ttft: histograms("time_to_first_token_seconds", "Seconds until the first output", buckets.ttft.bounds())?,
             itl: histograms("inter_token_latency_seconds", "Mean seconds between tokens of a request", itl.bounds())?,

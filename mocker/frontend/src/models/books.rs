@@ -90,10 +90,7 @@ impl Books {
 
     /// Groups with their members. Cards of a group must agree: the identity in `current` is kept while a worker has it,
     /// else the first card's counts.
-    pub(crate) fn groups(
-        &mut self,
-        current: impl Fn(&GroupKey) -> Option<String>,
-    ) -> BTreeMap<GroupKey, Members<'_>> {
+    pub(crate) fn groups(&mut self, current: impl Fn(&GroupKey) -> Option<String>) -> BTreeMap<GroupKey, Members<'_>> {
         let mut by_group: BTreeMap<GroupKey, Vec<(&String, &Card)>> = BTreeMap::new();
         for (path, card) in self.cards.iter().filter(|(path, _)| self.workers.contains_key(*path)) {
             let key = (Arc::from(card.card.display_name.as_str()), card.namespace.clone());

@@ -87,12 +87,7 @@ pub(crate) struct Group {
 
 impl Group {
     /// A group without workers yet.
-    pub(crate) fn new(
-        name: Arc<str>,
-        card: &Card,
-        text: Arc<TextModel>,
-        metrics: Arc<ModelMetrics>,
-    ) -> Self {
+    pub(crate) fn new(name: Arc<str>, card: &Card, text: Arc<TextModel>, metrics: Arc<ModelMetrics>) -> Self {
         let pools = Pools { missing: Some("it has no workers".to_owned()), ..Pools::default() };
         Self {
             name,

@@ -21,8 +21,10 @@ pub(crate) fn identity(card: &ModelCard) -> String {
 }
 
 fn template(formatter: &PromptFormatter) -> &str {
-    let (PromptFormatter::HfTokenizerConfigJson(file)
-    | PromptFormatter::HfChatTemplateJinja(file)
-    | PromptFormatter::HfChatTemplateJson(file)) = formatter;
-    &file.checksum
+    match formatter {
+        PromptFormatter::HfTokenizerConfigJson(file) => &file.checksum,
+        PromptFormatter::HfChatTemplateJinja(template) | PromptFormatter::HfChatTemplateJson(template) => {
+            &template.file.checksum
+        }
+    }
 }

@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn headers_win_over_the_body_and_must_be_numbers() {
-        let hints = RoutingHints { backend_instance_id: Some(1), prefill_worker_id: Some(2), ..RoutingHints::default() };
+        let hints =
+            RoutingHints { backend_instance_id: Some(1), prefill_worker_id: Some(2), ..RoutingHints::default() };
         let mut headers = HeaderMap::new();
         let read = Pins::read(Some(&hints), &headers).unwrap();
         assert_eq!(read, Pins { worker: Some(1), prefill: Some(2), ..Pins::default() });

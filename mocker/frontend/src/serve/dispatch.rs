@@ -78,11 +78,7 @@ impl Core {
     }
 
     /// The worker that is asked next.
-    fn candidate<'a>(
-        &self,
-        wanted: &Wanted<'a>,
-        tried: &[u64],
-    ) -> Result<Option<&'a std::sync::Arc<Worker>>, Denied> {
+    fn candidate<'a>(&self, wanted: &Wanted<'a>, tried: &[u64]) -> Result<Option<&'a std::sync::Arc<Worker>>, Denied> {
         let pool = wanted.pool;
         match wanted.pin {
             Some(pin) if tried.contains(&pin) => Ok(None),

@@ -130,12 +130,7 @@ type Opening<'a> = Pin<Box<dyn Future<Output = Result<Leg, Denied>> + Send + 'a>
 
 impl Core {
     /// Finds workers for what is left of a request.
-    pub(crate) async fn open(
-        &self,
-        group: &Group,
-        journey: &mut Journey,
-        travel: &mut Travel,
-    ) -> Result<Leg, Denied> {
+    pub(crate) async fn open(&self, group: &Group, journey: &mut Journey, travel: &mut Travel) -> Result<Leg, Denied> {
         let pools = group.pools();
         if let Some(missing) = &pools.missing {
             return Err(Denied::Error(unavailable(group, missing)));

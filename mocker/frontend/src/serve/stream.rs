@@ -308,12 +308,7 @@ impl Drop for Stream {
 }
 
 /// Finds workers, moving on from those that are lost before they answer.
-async fn find(
-    core: &Core,
-    group: &Group,
-    journey: &mut Journey,
-    travel: &mut Travel,
-) -> Result<Leg, GenerateError> {
+async fn find(core: &Core, group: &Group, journey: &mut Journey, travel: &mut Travel) -> Result<Leg, GenerateError> {
     loop {
         let lost = match core.open(group, journey, travel).await {
             Ok(leg) => return Ok(leg),
