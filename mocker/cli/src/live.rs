@@ -51,7 +51,7 @@ impl Env {
     }
 
     /// A variable that names one of a flag's values.
-    fn choose<T: ValueEnum>(&self, name: &str) -> Result<Option<T>, Failure> {
+    pub(crate) fn choose<T: ValueEnum>(&self, name: &str) -> Result<Option<T>, Failure> {
         let Some(text) = self.get(name) else { return Ok(None) };
         T::from_str(text, true).map(Some).map_err(|_| {
             let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
