@@ -6,3 +6,5 @@
 //! ```
 
 mod generate;
+mod http;
+mod text;

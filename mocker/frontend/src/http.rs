@@ -1,0 +1,3 @@
+//! The HTTP server: routes, bodies, streams.
+
+pub(crate) mod service;
