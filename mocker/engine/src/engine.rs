@@ -52,6 +52,20 @@ pub struct Load {
     pub active_blocks: u32,
 }
 
+impl EngineConfig {
+    /// Whether an engine with these settings could ever run a request to its end, alone if need be.
+    pub fn check(&self, prompt_tokens: u32, max_output_tokens: u32) -> Result<(), Rejection> {
+        if prompt_tokens == 0 || max_output_tokens == 0 {
+            return Err(Rejection::Empty);
+        }
+        let output = if self.role == Role::Prefill { 1 } else { max_output_tokens };
+        match &self.scheduler {
+            SchedulerConfig::Vllm(config) => config.check(prompt_tokens, output),
+            SchedulerConfig::Sglang(config) => config.check(prompt_tokens, output),
+        }
+    }
+}
+
 /// How much [`Engine::start`] may plan at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Horizon {
@@ -340,6 +354,16 @@ impl Engine {
             }
         }
         &self.step
+    }
+
+    /// Like [`Engine::finish`], but hands the step over: `step` is what was handed over before, or new, and its buffers
+    /// are used again.
+    pub fn finish_into(&mut self, step: &mut Step) {
+        self.finish();
+        if step.ranks.len() != self.step.ranks.len() {
+            *step = self.step.clone();
+        }
+        std::mem::swap(&mut self.step, step);
     }
 
     /// One pass at `now`: [`Engine::start`] and [`Engine::finish`] at once. None if nothing can run.

@@ -86,16 +86,6 @@ impl Scheduler {
         }
     }
 
-    /// Output tokens after which a request ends here.
-    pub(super) fn output_limit(&self, prompt_tokens: u32, max_output_tokens: u32) -> u32 {
-        let limit = match self.config.role {
-            Role::Prefill => 1,
-            Role::Aggregated | Role::Decode => max_output_tokens,
-        };
-        let room = self.config.max_model_len.map_or(u32::MAX, |len| len.saturating_sub(prompt_tokens));
-        limit.min(room).max(1)
-    }
-
     /// Publishes the last chunk, lets the last prefill batch join, forgets who ended.
     fn settle(&mut self, events: &mut KvEvents) {
         if let Some(id) = self.chunked {
@@ -190,7 +180,7 @@ impl Scheduler {
 
     fn enter(&mut self, request: Request, state: State) -> RequestId {
         let id = self.slots.add();
-        let limit = self.output_limit(request.prompt_tokens, request.max_output_tokens);
+        let limit = self.config.output_limit(request.prompt_tokens, request.max_output_tokens);
         self.slots[id].start(request, limit, state);
         if state == State::Reserving {
             self.reserving.push_back(id);

@@ -7,7 +7,6 @@ use super::sequence::{Arena, State};
 use super::steady::BlockEvent;
 use super::{Capacity, Config, Policy, Preemption};
 use crate::kv::{BlockId, BlockPool};
-use crate::mtp::Mtp;
 use crate::pass::{self, Detail, KvEvents, Pass, Queued, Steady};
 use crate::request::{Request, RequestId, Role};
 
@@ -125,8 +124,7 @@ impl Scheduler {
 
     /// Blocks for `tokens` tokens.
     pub(super) fn blocks_for(&self, tokens: u32) -> u32 {
-        let tokens = self.config.max_model_len.map_or(tokens, |limit| tokens.min(limit));
-        tokens.div_ceil(self.config.block_size)
+        self.config.blocks_for(tokens)
     }
 
     /// A running request that was already taken off the list: frees its blocks and puts it back into the queue.
@@ -166,7 +164,7 @@ impl Scheduler {
 
     /// Tokens beyond the scheduled ones that need blocks too: drafts.
     pub(super) fn lookahead(&self) -> u32 {
-        self.config.mtp.as_ref().map_or(0, Mtp::drafts)
+        self.config.lookahead()
     }
 
     /// Gives a request blocks for `tokens` more tokens; all or nothing.
