@@ -1,16 +1,19 @@
 //! The event plane: what workers publish about themselves.
 
 mod envelope;
+#[cfg(test)]
+mod golden;
 mod nats;
 mod payload;
 mod publisher;
+mod queue;
 mod subscriber;
 mod vllm;
 mod zmtp;
 
 pub use payload::{
     BlockData, CacheEvent, EventData, ForwardPassMetrics, KvMetrics, QueuedRequests, RecoveryRequest, RecoveryResponse,
-    RouterEvent, ScheduledRequests, StorageTier, StoredBlocks,
+    Residency, RouterEvent, ScheduledRequests, StorageTier, StoredBlocks,
 };
 pub use publisher::{EventError, EventPublisher};
 pub use subscriber::{EventSubscriber, Received};

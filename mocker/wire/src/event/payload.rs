@@ -17,6 +17,18 @@ pub enum StorageTier {
     External,
 }
 
+/// Whose memory a block is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Residency {
+    /// The worker's own.
+    #[default]
+    Worker,
+    /// Anything else that a peer names.
+    #[serde(other)]
+    Other,
+}
+
 /// A stored block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockData {
@@ -77,8 +89,18 @@ pub struct RouterEvent {
     /// Where the blocks are.
     #[serde(default)]
     pub storage_tier: StorageTier,
+    /// Whose memory that is.
+    #[serde(default)]
+    pub residency_domain: Residency,
     /// The change.
     pub event: CacheEvent,
+}
+
+impl RouterEvent {
+    /// A change in the GPU memory of a worker.
+    pub fn new(worker_id: u64, event: CacheEvent) -> Self {
+        Self { worker_id, storage_tier: StorageTier::Device, residency_domain: Residency::Worker, event }
+    }
 }
 
 /// Load of a rank's cache (`kv_metrics`).
@@ -90,13 +112,10 @@ pub struct KvMetrics {
     /// Rank.
     pub dp_rank: u32,
     /// Blocks of decoding requests.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub active_decode_blocks: Option<u64>,
     /// Prompt tokens yet to be computed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub active_prefill_tokens: Option<u64>,
     /// Blocks held by requests.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_used_blocks: Option<u64>,
 }
 
