@@ -1,1 +1,11 @@
 //! The simulated engine on a wall clock, serving Dynamo's live contract.
+
+mod blocks;
+mod driver;
+mod flight;
+mod metrics;
+mod pace;
+mod progress;
+mod queue;
+mod report;
+mod tokens;
