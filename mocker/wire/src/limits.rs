@@ -20,3 +20,5 @@ pub const MAX_SUBSCRIBERS: usize = 256;
 pub const REPLAY_BATCHES: usize = 10_000;
 /// Largest discovery record in bytes.
 pub const MAX_RECORD_BYTES: usize = 1024 * 1024;
+/// Changes that wait for a watcher of discovery; then its task waits.
+pub const MAX_QUEUED_CHANGES: usize = 256;
