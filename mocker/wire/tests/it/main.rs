@@ -3,3 +3,4 @@
 mod discovery_file;
 mod discovery_mem;
 mod sample;
+mod planes;
