@@ -20,3 +20,11 @@ pub const MAX_SUBSCRIBERS: usize = 256;
 pub const REPLAY_BATCHES: usize = 10_000;
 /// Largest discovery record in bytes.
 pub const MAX_RECORD_BYTES: usize = 1024 * 1024;
+/// Changes that wait for a watcher of discovery; then its task waits.
+pub const MAX_QUEUED_CHANGES: usize = 256;
+/// Largest answer or message of etcd in bytes: a page of [`ETCD_PAGE`] values of etcd's own limit (1.5 MiB), as base64.
+pub const MAX_ETCD_ANSWER_BYTES: usize = 128 * 1024 * 1024;
+/// Keys that are read from etcd at once.
+pub const ETCD_PAGE: usize = 64;
+/// Requests to the task that writes to etcd which may wait for it.
+pub const MAX_QUEUED_WRITES: usize = 64;

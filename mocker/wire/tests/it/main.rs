@@ -1,0 +1,5 @@
+//! The live contract between processes: stores, planes, peers.
+
+mod discovery_file;
+mod discovery_mem;
+mod sample;
