@@ -10,7 +10,7 @@ use dynosim_engine::Nanos;
 use dynosim_wire::discovery::{Discovery, DiscoveryError, ModelRecord, Record};
 use dynosim_wire::event::EventError;
 use dynosim_wire::request::{RequestServer, ServerError};
-use dynosim_wire::{EndpointId, card};
+use dynosim_wire::EndpointId;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
