@@ -2,5 +2,6 @@
 
 mod discovery_file;
 mod discovery_mem;
-mod sample;
+mod events;
 mod planes;
+mod sample;
