@@ -31,6 +31,16 @@ impl Failure {
         Self { code: EXIT_SLA, message: message.to_string() }
     }
 
+    /// A command that was run for the user has failed: with its own exit code, if it has one.
+    pub(crate) fn of_command(code: Option<u8>, message: impl Display) -> Self {
+        Self { code: code.unwrap_or(EXIT_IO), message: message.to_string() }
+    }
+
+    /// The same failure, of a named part.
+    pub(crate) fn within(self, part: &str) -> Self {
+        Self { message: format!("{part}: {}", self.message), ..self }
+    }
+
     pub(crate) fn io(message: impl Display) -> Self {
         Self { code: EXIT_IO, message: message.to_string() }
     }

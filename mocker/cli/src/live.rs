@@ -1,7 +1,7 @@
 //! What the live commands share: settings from flags and environment, the async runtime, signals, and how a part of a
 //! serving graph runs in this process.
 
-mod process;
+pub(crate) mod process;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -114,6 +114,16 @@ pub(crate) struct RuntimeFlags {
 }
 
 impl RuntimeFlags {
+    /// For the parts of one process: nothing outside is needed, whatever a manifest says for a cluster.
+    pub(crate) fn in_process() -> Self {
+        Self {
+            discovery_backend: Some(DiscoveryBackend::Mem),
+            request_plane: Some(RequestPlaneKind::Tcp),
+            response_plane: Some(ResponsePlaneKind::Tcp),
+            event_plane: Some(EventPlaneKind::Zmq),
+        }
+    }
+
     /// Flags over environment over defaults. `mem` is the store of this process, if the command has one to share.
     pub(crate) fn resolve(&self, env: &Env, mem: Option<&MemStore>) -> Result<Runtime, Failure> {
         let backend = match self.discovery_backend {
@@ -186,6 +196,10 @@ pub(crate) type Drained = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) trait Running: Send {
     /// One line: what it is and where it can be reached.
     fn describe(&self) -> String;
+    /// Address for clients, if it serves clients.
+    fn url(&self) -> Option<String> {
+        None
+    }
     /// Leaves discovery, lets requests end within the grace time, then stops.
     fn drain(self: Box<Self>) -> Drained;
 }

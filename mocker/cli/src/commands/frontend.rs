@@ -50,7 +50,7 @@ pub(crate) struct Flags {
     #[arg(long, hide = true)]
     no_enforce_disagg: bool,
     #[command(flatten)]
-    runtime: crate::live::RuntimeFlags,
+    pub(crate) runtime: crate::live::RuntimeFlags,
     #[command(flatten)]
     elsewhere: elsewhere::Given,
 }
@@ -95,6 +95,10 @@ pub(crate) async fn start(flags: Flags, env: &Env, mem: Option<&MemStore>) -> Re
 impl Running for Frontend {
     fn describe(&self) -> String {
         format!("frontend: http://{}", self.address())
+    }
+
+    fn url(&self) -> Option<String> {
+        Some(format!("http://{}", self.address()))
     }
 
     fn drain(self: Box<Self>) -> Drained {

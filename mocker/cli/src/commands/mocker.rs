@@ -9,7 +9,7 @@ use crate::live::{Env, Running};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flags {
     #[command(flatten)]
-    runtime: crate::live::RuntimeFlags,
+    pub(crate) runtime: crate::live::RuntimeFlags,
 }
 
 /// Runs until told to stop.

@@ -6,8 +6,10 @@ mod plan;
 mod ports;
 mod processes;
 mod tasks;
+mod then;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use dynosim_api::Manifest;
@@ -43,6 +45,9 @@ pub(crate) struct Flags {
     /// Print errors only
     #[arg(short, long)]
     quiet: bool,
+    /// Command that runs once everything is ready, with DYNOSIM_URL in its environment; when it has ended, so does all
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "processes")]
+    then: Vec<OsString>,
 }
 
 fn replicas(text: &str) -> Result<(String, u32), String> {
@@ -60,7 +65,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     for note in &plan.notes {
         printer.note(note);
     }
-    if flags.processes { processes::run(&plan, printer) } else { tasks::run(plan, printer) }
+    if flags.processes { processes::run(&plan, printer) } else { tasks::run(plan, &flags.then, printer) }
 }
 
 fn plan(flags: &Flags) -> Result<Plan, Failure> {

@@ -78,7 +78,9 @@ fn read_module(words: &[String], rest: &[String]) -> Invocation {
 
 /// `-c 'one command'`: a shell for one command is no more than its words.
 fn read_script(words: &[String], rest: &[String]) -> Invocation {
-    let Some(at) = rest.iter().position(|word| word.starts_with('-') && word.ends_with('c')) else { return foreign(words) };
+    let Some(at) = rest.iter().position(|word| word.starts_with('-') && word.ends_with('c')) else {
+        return foreign(words);
+    };
     let Some(script) = rest.get(at + 1) else { return foreign(words) };
     // Joined lines are still one command; anything else that a shell would act on is not.
     let script = script.replace("\\\n", " ");
@@ -174,13 +176,27 @@ mod tests {
             (Decode, &[], &["--model-path", "m"], "mocker --model-path m"),
             (Decode, &["python3", "-m", "dynamo.mocker"], &["--x=1"], "mocker --x=1"),
             (other(), &["/usr/bin/python3.11", "-u", "-m", "dynamo.frontend"], &["-a"], "frontend -a"),
-            (Decode, &["/bin/sh", "-c"], &["python3 -m dynamo.mocker \\\n --model-path 'a b'"], "mocker --model-path a b"),
+            (
+                Decode,
+                &["/bin/sh", "-c"],
+                &["python3 -m dynamo.mocker \\\n --model-path 'a b'"],
+                "mocker --model-path a b",
+            ),
             (Decode, &["bash", "-lc"], &["exec python3 -m dynamo.mocker"], "mocker "),
             (Decode, &["dynosim", "mocker", "--x"], &[], "mocker --x"),
-            (Decode, &["sh", "-c"], &["sleep 1; python3 -m dynamo.mocker"],
-                "foreign: a shell script (`sleep 1; python3 -m dynamo.mocker`)"),
+            (
+                Decode,
+                &["sh", "-c"],
+                &["sleep 1; python3 -m dynamo.mocker"],
+                "foreign: a shell script (`sleep 1; python3 -m dynamo.mocker`)",
+            ),
             (Planner, &["python3", "-m", "dynamo.planner"], &[], "foreign: dynamo.planner"),
-            (Decode, &["python3", "serve.py", "-m", "dynamo.mocker"], &[], "foreign: `python3 serve.py -m dynamo.mocker`"),
+            (
+                Decode,
+                &["python3", "serve.py", "-m", "dynamo.mocker"],
+                &[],
+                "foreign: `python3 serve.py -m dynamo.mocker`",
+            ),
             (other(), &[], &[], "foreign: nothing"),
         ];
         for (kind, command, args, expected) in rows {

@@ -65,7 +65,9 @@ pub(crate) fn plan(graphs: &[Graph], settings: &Settings) -> Result<Plan, Failur
     let mut plan = planner.plan;
     plan.parts.sort_by_key(|part| part.program != Program::Frontend);
     if plan.parts.is_empty() {
-        return Err(Failure::input("the manifest has no component that can run here (frontends and mocker workers can)"));
+        return Err(Failure::input(
+            "the manifest has no component that can run here (frontends and mocker workers can)",
+        ));
     }
     Ok(plan)
 }
@@ -178,7 +180,9 @@ fn shift(label: &str, name: &str, list: &str, offset: u32) -> Result<String, Fai
     };
     let ports: Option<Vec<_>> = list.split(',').map(one).collect();
     let refuse = || {
-        Failure::input(format_args!("{label}: {name} `{list}`: each replica counts on from these, and not all are ports then"))
+        Failure::input(format_args!(
+            "{label}: {name} `{list}`: each replica counts on from these, and not all are ports then"
+        ))
     };
     ports.map(|ports| ports.join(",")).ok_or_else(refuse)
 }
@@ -330,7 +334,9 @@ spec:
         assert_eq!(decode.flags.last().map(String::as_str), Some("10"));
         assert_eq!(invocation::value_of(&decode.flags, "--bootstrap-ports"), None);
         let port = |label| invocation::value_of(&part(label).flags, "--bootstrap-ports").map(str::parse::<u16>);
-        let (Some(Ok(first)), Some(Ok(second))) = (port("g/prefill-0"), port("g/prefill-1")) else { panic!("no ports") };
+        let (Some(Ok(first)), Some(Ok(second))) = (port("g/prefill-0"), port("g/prefill-1")) else {
+            panic!("no ports")
+        };
         assert!(first.abs_diff(second) >= 2, "two ranks each: {first}, {second}");
         assert_eq!(invocation::value_of(&part("g/prefill-1").flags, "--zmq-kv-events-ports"), Some("5602"));
     }
@@ -357,7 +363,9 @@ spec:
     #[test]
     fn variables_in_arguments_are_replaced_as_kubernetes_does() {
         let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
-        for (text, expected) in [("$(A)x$(A)", "1x1"), ("$(B)", "$(B)"), ("$$(A)", "$(A)"), ("a$", "a$"), ("$(A", "$(A")] {
+        for (text, expected) in
+            [("$(A)x$(A)", "1x1"), ("$(B)", "$(B)"), ("$$(A)", "$(A)"), ("a$", "a$"), ("$(A", "$(A")]
+        {
             assert_eq!(expand(text, &env), expected, "{text}");
         }
     }

@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 use super::invocation;
 use super::plan::{Part, Plan};
 use crate::failure::Failure;
-use crate::live::Signals;
+use crate::live::Env;
+use crate::live::process::{Signals, runtime};
 use crate::printer::Printer;
 
 /// Flags that say how parts find each other; here it is said for them.
@@ -24,11 +25,11 @@ const RUNTIME_FLAGS: [(&str, &str); 3] =
 pub(super) fn run(plan: &Plan, printer: Printer) -> Result<(), Failure> {
     let folder = tempfile::Builder::new().prefix("dynosim-up-").tempdir();
     let folder = folder.map_err(|error| Failure::io(format_args!("folder for discovery: {error}")))?;
-    crate::live::block_on(serve(plan, folder.path(), printer))
+    runtime(&Env::of_process())?.block_on(serve(plan, folder.path(), printer))
 }
 
 async fn serve(plan: &Plan, folder: &Path, printer: Printer) -> Result<(), Failure> {
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::listen()?;
     let alive = Alive::default();
     let mut ended = JoinSet::new();
     for part in plan.parts.clone() {
@@ -41,14 +42,14 @@ async fn serve(plan: &Plan, folder: &Path, printer: Printer) -> Result<(), Failu
                 Some(Err(error)) => return Err(Failure::bug(error)),
                 Some(Ok(outcome)) => printer.result(format_args!("{}\n", outcome?))?,
             },
-            () = signals.stop() => break,
+            () = signals.next() => break,
         }
     }
     printer.note("stopping: running requests may end, Ctrl-C stops at once");
     alive.signal(Signal::TERM);
     tokio::select! {
         () = async { while ended.join_next().await.is_some() {} } => {}
-        () = signals.stop() => {
+        () = signals.next() => {
             alive.signal(Signal::KILL);
             while ended.join_next().await.is_some() {}
         }

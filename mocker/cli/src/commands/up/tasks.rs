@@ -1,5 +1,6 @@
 //! All parts as tasks of this process, over the `mem` store.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -10,7 +11,8 @@ use super::invocation::Program;
 use super::plan::{Part, Plan};
 use crate::commands::{frontend, mocker};
 use crate::failure::Failure;
-use crate::live::{Env, Running, RuntimeFlags, Signals};
+use crate::live::process::{Signals, log_to_stderr, runtime};
+use crate::live::{Env, Running, RuntimeFlags};
 use crate::printer::Printer;
 
 /// Flags of a part, read.
@@ -28,10 +30,15 @@ struct Bare<F: clap::Args> {
 }
 
 /// Runs until told to stop.
-pub(super) fn run(plan: Plan, printer: Printer) -> Result<(), Failure> {
+pub(super) fn run(plan: Plan, then: &[OsString], printer: Printer) -> Result<(), Failure> {
     // All flags are read before anything starts.
     let parts: Vec<_> = plan.parts.into_iter().map(parse).collect::<Result<_, _>>()?;
-    crate::live::block_on(serve(parts, printer))
+    let env = Env::of_process();
+    log_to_stderr(&env)?;
+    let runtime = runtime(&env)?;
+    let outcome = runtime.block_on(serve(parts, then, printer));
+    runtime.shutdown_background();
+    outcome
 }
 
 fn parse(part: Part) -> Result<(Part, Parsed), Failure> {
@@ -53,8 +60,8 @@ fn read<F: clap::Args>(part: &Part) -> Result<F, Failure> {
     Ok(bare.flags)
 }
 
-async fn serve(parts: Vec<(Part, Parsed)>, printer: Printer) -> Result<(), Failure> {
-    let mut signals = Signals::new()?;
+async fn serve(parts: Vec<(Part, Parsed)>, then: &[OsString], printer: Printer) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
     let store = MemStore::default();
     let mut starting = JoinSet::new();
     for (part, parsed) in parts {
@@ -76,20 +83,40 @@ async fn serve(parts: Vec<(Part, Parsed)>, printer: Printer) -> Result<(), Failu
                     running.push((part.program, component));
                 }
             },
-            () = signals.stop() => break,
+            () = signals.next() => break,
         }
     }
-    if starting.is_empty() {
-        printer.result("ready, Ctrl-C stops\n")?;
-        signals.stop().await;
-    }
+    let outcome =
+        if starting.is_empty() { serve_until_told(&running, then, &mut signals, printer).await } else { Ok(()) };
     drop(starting);
-    printer.note("stopping: running requests may end, Ctrl-C stops at once");
+    if then.is_empty() {
+        printer.note("stopping: running requests may end, Ctrl-C stops at once");
+    }
     tokio::select! {
         () = drain(running) => {}
-        () = signals.stop() => {}
+        () = signals.next() => {}
     }
-    Ok(())
+    outcome
+}
+
+/// Until a signal comes, or until the command that was given has ended.
+async fn serve_until_told(
+    running: &[(Program, Box<dyn Running>)],
+    then: &[OsString],
+    signals: &mut Signals,
+    printer: Printer,
+) -> Result<(), Failure> {
+    let url = running.iter().find_map(|(_, component)| component.url());
+    if then.is_empty() {
+        printer.result("ready, Ctrl-C stops\n")?;
+        signals.next().await;
+        return Ok(());
+    }
+    let mut child = super::then::spawn(then, url.as_deref())?;
+    tokio::select! {
+        status = child.wait() => super::then::outcome(then, status),
+        () = signals.next() => Ok(()),
+    }
 }
 
 async fn start(part: Part, parsed: Parsed, store: MemStore) -> Result<(Part, Box<dyn Running>), Failure> {
