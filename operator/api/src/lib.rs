@@ -11,6 +11,8 @@ pub mod manifest;
 pub mod v1alpha1;
 pub mod v1beta1;
 
+pub use k8s_openapi::api::core::v1::EnvVar;
+
 pub use graph::{Component, ComponentType, Graph};
 pub use manifest::{Manifest, ManifestError};
 

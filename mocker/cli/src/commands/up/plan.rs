@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dynosim_api::{Component, Graph};
-use k8s_openapi::api::core::v1::EnvVar;
+use dynosim_api::EnvVar;
 
 use super::invocation::{self, Invocation, Program};
 use super::ports::Ports;
