@@ -313,3 +313,6 @@ impl Record {
         serde_json::to_vec(self).map_err(|error| RecordError { key: self.key().to_string(), reason: error.to_string() })
     }
 }
+
+#[cfg(test)]
+mod tests;

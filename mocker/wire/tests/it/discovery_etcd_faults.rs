@@ -40,7 +40,8 @@ async fn after_a_restart_without_data_the_same_lease_has_the_same_records_again(
     etcd.kill();
     etcd.wipe();
     assert!(etcd.resume().await);
-    let mut newcomer = Told::new(&connect(&etcd, TTL).await, Bucket::Instances, "");
+    let late = connect(&etcd, TTL).await;
+    let mut newcomer = Told::new(&late, Bucket::Instances, "");
     newcomer.count(1).await;
     assert_eq!(newcomer.records[&key.path], own(&worker));
     let lease = etcd.call("/v3/lease/timetolive", &format!(r#"{{"ID":"{id}"}}"#));

@@ -142,7 +142,7 @@ impl Mirror {
             }
         }
         for (key, pair) in pairs {
-            self.put(key, &pair);
+            self.put(&key, &pair);
         }
         self.revision = revision;
         for bucket in Bucket::ALL {
@@ -173,25 +173,25 @@ impl Mirror {
             for event in watched.events {
                 let Some(key) = key_of(&event.kv.key) else { continue };
                 match event.kind {
-                    EventKind::Put => self.put(key, &event.kv),
+                    EventKind::Put => self.put(&key, &event.kv),
                     EventKind::Delete => self.remove(&key),
                 }
             }
         }
     }
 
-    fn put(&mut self, key: Key, pair: &Pair) {
+    fn put(&mut self, key: &Key, pair: &Pair) {
         let content = xxhash_rust::xxh3::xxh3_64(&pair.value);
         let known = Known { create_revision: pair.create_revision, content, doubtful_until: None };
         let before = self.known.insert(key.clone(), known);
         if before.is_some_and(|before| before.content == content) {
             return;
         }
-        match Record::parse(&key, &pair.value) {
-            Ok(record) => self.views.put(&key, Arc::new(record)),
+        match Record::parse(key, &pair.value) {
+            Ok(record) => self.views.put(key, Arc::new(record)),
             Err(error) => {
                 tracing::warn!(%error, "a discovery record is skipped");
-                self.views.remove(&key);
+                self.views.remove(key);
             }
         }
     }
