@@ -27,6 +27,9 @@ const PREFIX: &str = "v1/";
 /// The first key after all those.
 const PREFIX_END: &str = "v10";
 
+/// A stream that lasted so long did not fail for the same reason as the one before.
+const SETTLED: Duration = Duration::from_secs(2);
+
 /// What is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
@@ -68,13 +71,18 @@ impl Mirror {
             let wanted = *scope.borrow_and_update();
             let fault = match self.begin(wanted).await {
                 Ok(mut lines) => {
-                    if backoff.end() {
+                    if !backoff.is_first() {
                         checked.notify_one();
                     }
-                    tokio::select! {
+                    let begun = Instant::now();
+                    let fault = tokio::select! {
                         fault = self.follow(&mut lines) => fault,
                         changed = scope.changed() => if changed.is_ok() { continue } else { return },
+                    };
+                    if begun.elapsed() >= SETTLED {
+                        backoff.end();
                     }
+                    fault
                 }
                 Err(fault) => fault,
             };

@@ -124,6 +124,15 @@ fn a_record_that_is_too_large_is_refused_unread() {
 }
 
 #[test]
+fn a_record_that_others_would_skip_is_not_written() {
+    let key = Key::parse("v1/instances/dynamo/backend/generate/3162a19e2c110ef4").expect("a key");
+    let (_, value) = published().swap_remove(0);
+    let Ok(Record::Endpoint(mut record)) = Record::parse(&key, value.to_string().as_bytes()) else { panic!("read") };
+    record.endpoint = "g".repeat(crate::limits::MAX_RECORD_BYTES);
+    assert!(Record::Endpoint(record).to_json().expect_err("too large").reason.contains("are allowed"));
+}
+
+#[test]
 fn keys_outside_the_buckets_are_none() {
     for text in ["", "v1/instances", "v1/instances/", "v1/instancesx/a", "v2/instances/a", "a/v1/instances/a"] {
         assert_eq!(Key::parse(text), None, "{text}");
