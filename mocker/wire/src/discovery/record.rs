@@ -285,9 +285,7 @@ impl Record {
     /// Reads the value of a key.
     pub fn parse(key: &Key, value: &[u8]) -> Result<Self, RecordError> {
         let bad = |reason: String| RecordError { key: key.to_string(), reason };
-        if value.len() > crate::limits::MAX_RECORD_BYTES {
-            return Err(bad(format!("{} bytes, {} are allowed", value.len(), crate::limits::MAX_RECORD_BYTES)));
-        }
+        check_size(value).map_err(bad)?;
         let record: Self = serde_json::from_slice(value).map_err(|error| bad(error.to_string()))?;
         record.check_place(key).map_err(bad)?;
         Ok(record)
@@ -310,6 +308,18 @@ impl Record {
 
     /// Its value as text.
     pub fn to_json(&self) -> Result<Vec<u8>, RecordError> {
-        serde_json::to_vec(self).map_err(|error| RecordError { key: self.key().to_string(), reason: error.to_string() })
+        let bad = |reason: String| RecordError { key: self.key().to_string(), reason };
+        let value = serde_json::to_vec(self).map_err(|error| bad(error.to_string()))?;
+        check_size(&value).map_err(bad)?;
+        Ok(value)
     }
 }
+
+/// Readers skip what is larger, so it must not be written either.
+fn check_size(value: &[u8]) -> Result<(), String> {
+    let (size, allowed) = (value.len(), crate::limits::MAX_RECORD_BYTES);
+    if size > allowed { Err(format!("{size} bytes, {allowed} are allowed")) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

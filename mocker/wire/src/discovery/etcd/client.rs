@@ -165,7 +165,7 @@ async fn collect(response: Response<Incoming>) -> Result<Bytes, String> {
 fn refusal(endpoint: &str, status: StatusCode, body: &[u8]) -> Fault {
     let refusal = serde_json::from_slice(body).unwrap_or_else(|_| Refusal::unnamed(status));
     if refusal.code == UNAVAILABLE || (status.is_server_error() && refusal.code == 0) {
-        return Fault::unreachable(endpoint, refusal.message);
+        return Fault::unreachable(endpoint, refusal.reason());
     }
     Fault::Refused { endpoint: endpoint.to_owned(), refusal }
 }

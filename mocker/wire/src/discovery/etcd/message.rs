@@ -28,7 +28,8 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) fn unreachable(endpoint: &str, reason: impl ToString) -> Self {
+    #[allow(clippy::needless_pass_by_value, reason = "texts and errors are told alike")]
+    pub(super) fn unreachable(endpoint: &str, reason: impl std::fmt::Display) -> Self {
         Self::Unreachable(DiscoveryError::Etcd { endpoint: endpoint.to_owned(), reason: reason.to_string() })
     }
 
@@ -47,23 +48,30 @@ impl From<Fault> for DiscoveryError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Unreachable(error) => error,
-            Fault::Refused { endpoint, refusal } => Self::Etcd { endpoint, reason: refusal.message },
+            Fault::Refused { endpoint, refusal } => Self::Etcd { endpoint, reason: refusal.reason().to_owned() },
         }
     }
 }
 
-/// Why the server refused.
+/// Why the server refused; it says the text twice or once, depending on its release.
 #[derive(Debug, Deserialize)]
 pub(super) struct Refusal {
-    #[serde(alias = "error", alias = "grpc_message")]
-    pub(super) message: String,
-    #[serde(default, alias = "grpc_code")]
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
     pub(super) code: i64,
 }
 
 impl Refusal {
+    /// For an answer that is no refusal of etcd's own.
     pub(super) fn unnamed(status: StatusCode) -> Self {
-        Self { message: format!("answered {status}"), code: 0 }
+        Self { message: format!("answered {status}"), error: String::new(), code: 0 }
+    }
+
+    pub(super) fn reason(&self) -> &str {
+        if self.message.is_empty() { &self.error } else { &self.message }
     }
 }
 
@@ -180,6 +188,14 @@ mod tests {
         let lease: Lease = serde_json::from_str(r#"{"header":{},"ID":"1"}"#).expect("lease");
         assert_eq!(lease.ttl, 0);
         assert!(serde_json::from_str::<Lease>(r#"{"ID":"x"}"#).is_err());
+    }
+
+    #[test]
+    fn a_refusal_is_read_whichever_way_it_is_told() {
+        for text in [r#"{"error":"gone","message":"gone","code":5}"#, r#"{"error":"gone","code":5}"#] {
+            let refusal: Refusal = serde_json::from_str(text).expect("refusal");
+            assert_eq!((refusal.reason(), refusal.code), ("gone", NOT_FOUND));
+        }
     }
 
     #[test]

@@ -27,6 +27,9 @@ const PREFIX: &str = "v1/";
 /// The first key after all those.
 const PREFIX_END: &str = "v10";
 
+/// A stream that lasted so long did not fail for the same reason as the one before.
+const SETTLED: Duration = Duration::from_secs(2);
+
 /// What is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
@@ -68,13 +71,18 @@ impl Mirror {
             let wanted = *scope.borrow_and_update();
             let fault = match self.begin(wanted).await {
                 Ok(mut lines) => {
-                    if backoff.end() {
+                    if !backoff.is_first() {
                         checked.notify_one();
                     }
-                    tokio::select! {
+                    let begun = Instant::now();
+                    let fault = tokio::select! {
                         fault = self.follow(&mut lines) => fault,
                         changed = scope.changed() => if changed.is_ok() { continue } else { return },
+                    };
+                    if begun.elapsed() >= SETTLED {
+                        backoff.end();
                     }
+                    fault
                 }
                 Err(fault) => fault,
             };
@@ -142,7 +150,7 @@ impl Mirror {
             }
         }
         for (key, pair) in pairs {
-            self.put(key, &pair);
+            self.put(&key, &pair);
         }
         self.revision = revision;
         for bucket in Bucket::ALL {
@@ -173,25 +181,25 @@ impl Mirror {
             for event in watched.events {
                 let Some(key) = key_of(&event.kv.key) else { continue };
                 match event.kind {
-                    EventKind::Put => self.put(key, &event.kv),
+                    EventKind::Put => self.put(&key, &event.kv),
                     EventKind::Delete => self.remove(&key),
                 }
             }
         }
     }
 
-    fn put(&mut self, key: Key, pair: &Pair) {
+    fn put(&mut self, key: &Key, pair: &Pair) {
         let content = xxhash_rust::xxh3::xxh3_64(&pair.value);
         let known = Known { create_revision: pair.create_revision, content, doubtful_until: None };
         let before = self.known.insert(key.clone(), known);
         if before.is_some_and(|before| before.content == content) {
             return;
         }
-        match Record::parse(&key, &pair.value) {
-            Ok(record) => self.views.put(&key, Arc::new(record)),
+        match Record::parse(key, &pair.value) {
+            Ok(record) => self.views.put(key, Arc::new(record)),
             Err(error) => {
                 tracing::warn!(%error, "a discovery record is skipped");
-                self.views.remove(&key);
+                self.views.remove(key);
             }
         }
     }

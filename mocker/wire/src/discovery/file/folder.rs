@@ -21,7 +21,7 @@ use crate::limits::MAX_RECORD_BYTES;
 use crate::time;
 
 /// A file that is missing is looked for again after this long, to tell its removal from that of the whole folder.
-const CONFIRM: Duration = Duration::from_millis(10);
+const CONFIRM: Duration = Duration::from_millis(50);
 /// A dead record's file is removed this long after its owner might have touched it once more.
 const DELETE_GRACE: Duration = Duration::from_secs(1);
 
@@ -77,29 +77,23 @@ pub(super) struct Folder {
     identity: Option<Identity>,
     files: BTreeMap<String, Seen>,
     last_scan: Option<Instant>,
+    /// It could not be read at the last look.
+    unreadable: bool,
 }
 
 impl Folder {
     pub(super) fn new(root: &Path, bucket: Bucket, ttl: Duration) -> Self {
         let path = bucket_folder(root, bucket);
-        Self { bucket, path, ttl, identity: None, files: BTreeMap::new(), last_scan: None }
+        Self { bucket, path, ttl, identity: None, files: BTreeMap::new(), last_scan: None, unreadable: false }
     }
 
     /// Brings the view up to date. Returns when it must be done again even if nothing happens.
     pub(super) fn scan(&mut self, views: &Views) -> Option<Instant> {
         let now = time::now();
         let identity = Identity::of(&self.path);
-        let mut present = match list(&self.path) {
-            Ok(present) => present,
-            Err(error) => {
-                if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(folder = %self.path.display(), %error, "cannot read a discovery folder");
-                }
-                BTreeMap::new()
-            }
-        };
+        let mut present = self.list();
         self.clear_leftovers(&mut present);
-        let same_folder = identity.is_some() && identity == self.identity;
+        let same_folder = identity.is_some() && identity == self.identity && !self.unreadable;
         self.note_absent(&present, same_folder, now, views);
         for (name, metadata) in &present {
             self.look(name, metadata, now, views);
@@ -109,6 +103,19 @@ impl Folder {
         self.last_scan = Some(now);
         views.set_loaded(self.bucket);
         self.next_look()
+    }
+
+    /// Its plain files; a folder that cannot be read has none, as one that has gone.
+    fn list(&mut self) -> BTreeMap<String, Metadata> {
+        let listed = list(&self.path);
+        let error = listed.as_ref().err().filter(|error| error.kind() != io::ErrorKind::NotFound);
+        if let Some(error) = error
+            && !self.unreadable
+        {
+            tracing::warn!(folder = %self.path.display(), %error, "cannot read a discovery folder");
+        }
+        self.unreadable = error.is_some();
+        listed.unwrap_or_default()
     }
 
     /// Temporary files whose writer has died go when they are as old as a dead record.

@@ -54,6 +54,8 @@ struct Reading {
     /// A [`Command::Changed`] is under way already.
     told: Arc<AtomicBool>,
     next_scan: Instant,
+    /// Folders could not be made at the last look.
+    unmade: bool,
 }
 
 impl Keeper {
@@ -124,7 +126,7 @@ impl Keeper {
             }
         });
         let folders = Bucket::ALL.map(|bucket| Folder::new(&self.root, bucket, self.ttl)).into();
-        self.reading = Some(Reading { folders, notice, told, next_scan: time::now() });
+        self.reading = Some(Reading { folders, notice, told, next_scan: time::now(), unmade: false });
     }
 
     fn keep_alive(&mut self) {
@@ -163,9 +165,18 @@ impl Reading {
 
     /// Makes folders that are missing and watches them. True if any is new.
     fn renew(&mut self, root: &Path) -> bool {
-        if let Err(error) = make_folders(root) {
+        let made = make_folders(root);
+        if let (Err(error), false) = (&made, self.unmade) {
             tracing::warn!(root = %root.display(), %error, "cannot make the discovery folders");
         }
-        self.notice.as_mut().is_some_and(Notice::renew)
+        self.unmade = made.is_err();
+        match self.notice.as_mut().map_or(Ok(false), Notice::renew) {
+            Ok(renewed) => renewed,
+            Err(error) => {
+                tracing::warn!(%error, "cannot be told of changes in the discovery folder; polling it instead");
+                self.notice = None;
+                true
+            }
+        }
     }
 }

@@ -27,8 +27,8 @@ impl Notice {
         };
         match notify::recommended_watcher(handler) {
             Ok(watcher) => {
-                let watched = Bucket::ALL.map(|bucket| (bucket_folder(root, bucket), None)).to_vec();
-                Some(Self { watcher, watched })
+                let folders = Bucket::ALL.map(|bucket| (bucket_folder(root, bucket), None)).to_vec();
+                Some(Self { watcher, watched: folders })
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot be told of changes in the discovery folder; polling it instead");
@@ -37,8 +37,8 @@ impl Notice {
         }
     }
 
-    /// Watches again what was removed and made anew. True if any folder was.
-    pub(super) fn renew(&mut self) -> bool {
+    /// Watches again what was removed and made anew. True if any folder was; an error if the system has no watch left.
+    pub(super) fn renew(&mut self) -> notify::Result<bool> {
         let mut renewed = false;
         for (folder, watched) in &mut self.watched {
             let present = Identity::of(folder);
@@ -54,10 +54,12 @@ impl Notice {
             }
             match self.watcher.watch(folder, RecursiveMode::NonRecursive) {
                 Ok(()) => *watched = present,
-                Err(error) => tracing::warn!(folder = %folder.display(), %error, "cannot watch a discovery folder"),
+                // It went away this moment: that is seen at the next look.
+                Err(_) if Identity::of(folder) != present => {}
+                Err(error) => return Err(error),
             }
         }
-        renewed
+        Ok(renewed)
     }
 }
 
