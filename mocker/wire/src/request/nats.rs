@@ -17,6 +17,8 @@ use crate::request::registry::{Registry, UNAVAILABLE};
 use crate::request::server::ServerError;
 use crate::response::{Hub, Waiting};
 
+/// Queue group of all services of NATS.
+const QUEUE: &str = "q";
 /// How long NATS may be away before it is asked again, at most.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
 
@@ -65,7 +67,8 @@ impl Subscriptions {
         stop: CancellationToken,
     ) -> Result<(), ServerError> {
         let failed = |reason: String| ServerError::Nats { server: subject.to_owned(), reason };
-        let subscriber = self.client.subscribe(subject.to_owned()).await.map_err(|error| failed(error.to_string()))?;
+        let subscribed = self.client.queue_subscribe(subject.to_owned(), QUEUE.to_owned()).await;
+        let subscriber = subscribed.map_err(|error| failed(error.to_string()))?;
         // Only when the server has it, a request that follows the record in discovery is sure to arrive.
         self.client.flush().await.map_err(|error| failed(error.to_string()))?;
         let answering = answer(subscriber, self.client.clone(), path.to_owned(), registry);

@@ -66,11 +66,15 @@ async fn serve(mut socket: TcpStream, registry: &Registry) -> Result<(), Fault> 
     let mut unread = BytesMut::new();
     let mut answers = Vec::new();
     loop {
-        take_all(&mut unread, registry, &mut answers)?;
+        let taken = take_all(&mut unread, registry, &mut answers);
+        if let Err(error) = &taken {
+            frame::answer(&format!("Read error: {error}"), &mut answers);
+        }
         if !answers.is_empty() {
             timeout(FRAME_IDLE_TIMEOUT, socket.write_all(&answers)).await.map_err(|_| Fault::Deaf)??;
             answers.clear();
         }
+        taken?;
         // The buffer grows by what has come, never by what is announced.
         unread.reserve(READ_BYTES);
         let read = if unread.is_empty() {

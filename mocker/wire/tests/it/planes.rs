@@ -1,5 +1,6 @@
 //! The request and response planes.
 
+mod endings;
 mod round_trip;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -69,7 +70,6 @@ async fn all_tokens(stream: &mut ResponseStream<EngineOutput>) -> Result<Vec<u32
     Ok(tokens)
 }
 
-#[allow(dead_code)]
 async fn send_tokens(sink: &mut ResponseSink, tokens: std::ops::Range<u32>) {
     for token in tokens {
         sink.push_tokens(&[token]);
