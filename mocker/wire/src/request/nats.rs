@@ -116,6 +116,11 @@ impl Requester {
         outgoing: &Outgoing<'_>,
         request: &(impl Serialize + Sync),
     ) -> Result<Waiting, CallError> {
+        let unreachable = |reason: String| CallError::Unreachable { address: subject.to_owned(), reason };
+        // What is published now would arrive when nobody waits for it any more.
+        if self.client.connection_state() != async_nats::connection::State::Connected {
+            return Err(unreachable("no connection to NATS".to_owned()));
+        }
         let mut payload = Vec::new();
         outgoing.encode(request, &mut payload)?;
         let limit = self.client.server_info().max_payload.min(MAX_MESSAGE_BYTES);

@@ -1,7 +1,10 @@
 //! The request and response planes.
 
 mod endings;
+mod nats;
+mod programs;
 mod round_trip;
+mod throughput;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
