@@ -2,6 +2,7 @@
 
 mod endings;
 mod nats;
+mod peers;
 mod programs;
 mod round_trip;
 mod throughput;
