@@ -44,7 +44,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A worker must acknowledge a request after that long.
 pub const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 /// A worker must begin to answer after that long.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 /// A worker that lost the connection that a request came over may still call back for that long.
 pub const CALL_BACK_GRACE: Duration = Duration::from_secs(1);
 /// Who calls back must say at once which request it answers.

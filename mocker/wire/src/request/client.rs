@@ -83,7 +83,7 @@ struct Shared {
     hub: Hub,
     pool: Pool,
     nats: Option<nats::Requester>,
-    stop: DropGuard,
+    _stop: DropGuard,
 }
 
 /// A request on its way.
@@ -107,7 +107,7 @@ impl RequestClient {
             RequestPlane::Nats(server) => Some(nats::Requester::new(nats::connect(server).await?)),
         };
         let pool = Pool::new(hub.clone());
-        Ok(Self { shared: Arc::new(Shared { hub, pool, nats, stop: stop.drop_guard() }) })
+        Ok(Self { shared: Arc::new(Shared { hub, pool, nats, _stop: stop.drop_guard() }) })
     }
 
     /// Sends `request` to an instance; the stream begins once the worker has called back and said that it will answer.
@@ -173,7 +173,7 @@ impl RequestClient {
 
     /// Stops the server for answers.
     pub async fn close(&self) {
-        self.shared.stop.token().cancel();
+        self.shared.hub.close().await;
     }
 }
 

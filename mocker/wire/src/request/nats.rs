@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::endpoint::EndpointId;
@@ -65,21 +66,26 @@ impl Subscriptions {
         path: &str,
         registry: Registry,
         stop: CancellationToken,
+        tasks: &TaskTracker,
     ) -> Result<(), ServerError> {
         let failed = |reason: String| ServerError::Nats { server: subject.to_owned(), reason };
-        let subscribed = self.client.queue_subscribe(subject.to_owned(), QUEUE.to_owned()).await;
-        let subscriber = subscribed.map_err(|error| failed(error.to_string()))?;
+        let messages = self.client.queue_subscribe(subject.to_owned(), QUEUE.to_owned()).await;
+        let subscriber = messages.map_err(|error| failed(error.to_string()))?;
         // Only when the server has it, a request that follows the record in discovery is sure to arrive.
         self.client.flush().await.map_err(|error| failed(error.to_string()))?;
         let answering = answer(subscriber, self.client.clone(), path.to_owned(), registry);
-        tokio::spawn(stop.clone().run_until_cancelled_owned(answering));
+        tasks.spawn(stop.clone().run_until_cancelled_owned(answering));
         self.stops.lock().unwrap_or_else(PoisonError::into_inner).insert(subject.to_owned(), stop);
         Ok(())
     }
 
-    pub(crate) fn remove(&self, subject: &str) {
-        if let Some(stop) = self.stops.lock().unwrap_or_else(PoisonError::into_inner).remove(subject) {
+    /// Answers at `subject` no longer.
+    pub(crate) async fn remove(&self, subject: &str) {
+        let stop = self.stops.lock().unwrap_or_else(PoisonError::into_inner).remove(subject);
+        if let Some(stop) = stop {
             stop.cancel();
+            // Without a connection there is nobody to tell.
+            let _ = self.client.flush().await;
         }
     }
 }
