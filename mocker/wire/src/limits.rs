@@ -22,7 +22,7 @@ pub const MAX_SUBSCRIBERS: usize = 256;
 pub const REPLAY_BATCHES: usize = 10_000;
 /// Largest discovery record in bytes.
 pub const MAX_RECORD_BYTES: usize = 1024 * 1024;
-/// Requests of a connection that were read but not acknowledged are held back once that many bytes wait to be sent.
+/// Further requests over a connection wait while more bytes than that wait to be sent.
 pub const MAX_OUTBOX_BYTES: usize = 8 * 1024 * 1024;
 /// Largest answer to one request frame in bytes: an acknowledgement is empty, a refusal says why.
 pub const MAX_ACK_BYTES: usize = 64 * 1024;

@@ -186,3 +186,14 @@ async fn a_worker_that_waits_for_a_reader_hears_that_it_has_gone() {
     drop(stream);
     assert!(timeout(DEADLINE, ends.recv()).await.unwrap().is_some());
 }
+
+#[tokio::test]
+async fn a_request_that_a_dying_worker_has_taken_fails_soon() {
+    let (sender, mut calls) = mpsc::unbounded_channel();
+    let Pair { client, record, server } = Pair::tcp(move |call| sender.send(call).unwrap()).await;
+    let calling = tokio::spawn(async move { client.call::<EngineOutput>(&record, "1", &request()).await.map(drop) });
+    let _unanswered: Call = timeout(DEADLINE, calls.recv()).await.unwrap().unwrap();
+    server.close().await;
+    let error = timeout(DEADLINE, calling).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(&error, CallError::Unreachable { .. }), "{error}");
+}
