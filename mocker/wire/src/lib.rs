@@ -22,6 +22,8 @@ pub mod codec;
 pub mod discovery;
 pub mod endpoint;
 pub mod event;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hash;
 pub mod limits;
 pub mod protocol;

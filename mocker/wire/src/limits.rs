@@ -30,7 +30,7 @@ pub const MAX_ETCD_ANSWER_BYTES: usize = 128 * 1024 * 1024;
 pub const ETCD_PAGE: usize = 64;
 /// Requests to the task that writes to etcd which may wait for it.
 pub const MAX_QUEUED_WRITES: usize = 64;
-/// Requests of a connection that were read but not acknowledged are held back once that many bytes wait to be sent.
+/// Further requests over a connection wait while more bytes than that wait to be sent.
 pub const MAX_OUTBOX_BYTES: usize = 8 * 1024 * 1024;
 /// Largest answer to one request frame in bytes: an acknowledgement is empty, a refusal says why.
 pub const MAX_ACK_BYTES: usize = 64 * 1024;
@@ -52,7 +52,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A worker must acknowledge a request after that long.
 pub const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 /// A worker must begin to answer after that long.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 /// A worker that lost the connection that a request came over may still call back for that long.
 pub const CALL_BACK_GRACE: Duration = Duration::from_secs(1);
 /// Who calls back must say at once which request it answers.

@@ -10,3 +10,9 @@ mod tcp;
 
 pub use client::{CallError, RequestClient};
 pub use server::{Call, Handler, RequestServer, ServerError};
+
+/// Parsers of what peers send.
+pub(crate) mod parsers {
+    pub(crate) use super::frame::{decode, decode_answer};
+    pub(crate) use super::message::parse;
+}

@@ -20,6 +20,6 @@ mod tokens;
 
 pub use frame::FrameError;
 pub(crate) use hub::{Hub, Lost, Waiting, listen, next_connection};
-pub(crate) use item::Wrapping;
+pub(crate) use item::{Wrapping, decode as decode_item};
 pub use sink::{Cancel, Responder, ResponseSink, SinkError};
 pub use stream::{ResponseStream, StreamError};

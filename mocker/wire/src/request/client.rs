@@ -18,7 +18,7 @@ use crate::limits::ANSWER_TIMEOUT;
 use crate::request::client::pool::Pool;
 use crate::request::message::Outgoing;
 use crate::request::{ServerError, nats};
-use crate::response::header::Prologue;
+use crate::response::header::{Prologue, Refusal};
 use crate::response::{Hub, Lost, ResponseStream, Waiting, Wrapping, frame};
 use crate::runtime::{RequestPlane, Runtime};
 
@@ -83,7 +83,7 @@ struct Shared {
     hub: Hub,
     pool: Pool,
     nats: Option<nats::Requester>,
-    stop: DropGuard,
+    _stop: DropGuard,
 }
 
 /// A request on its way.
@@ -107,7 +107,7 @@ impl RequestClient {
             RequestPlane::Nats(server) => Some(nats::Requester::new(nats::connect(server).await?)),
         };
         let pool = Pool::new(hub.clone());
-        Ok(Self { shared: Arc::new(Shared { hub, pool, nats, stop: stop.drop_guard() }) })
+        Ok(Self { shared: Arc::new(Shared { hub, pool, nats, _stop: stop.drop_guard() }) })
     }
 
     /// Sends `request` to an instance; the stream begins once the worker has called back and said that it will answer.
@@ -173,7 +173,7 @@ impl RequestClient {
 
     /// Stops the server for answers.
     pub async fn close(&self) {
-        self.shared.stop.token().cancel();
+        self.shared.hub.close().await;
     }
 }
 
@@ -186,9 +186,11 @@ async fn answer<T>(sent: Sent, wrapping: Wrapping) -> Result<ResponseStream<T>, 
         .frame(&mut call_back.socket, frame::MESSAGE, |frame| serde_json::from_slice::<Prologue>(frame.header));
     let broken = |reason: String| CallError::Unreachable { address: worker.to_string(), reason };
     let prologue = prologue.await.map_err(|error| broken(error.to_string()))?;
-    match prologue.map_err(|error| broken(format!("bad prologue: {error}")))?.error {
+    let prologue = prologue.map_err(|error| broken(format!("bad prologue: {error}")))?;
+    match prologue.refusal() {
         None => Ok(ResponseStream::new(call_back, permit, codec, wrapping, worker)),
-        Some(error) => Err(CallError::Failed(error)),
+        Some(Refusal::Everywhere(reason)) => Err(CallError::Failed(reason)),
+        Some(Refusal::Here(reason)) => Err(CallError::Refused { address: worker.to_string(), reason }),
     }
 }
 

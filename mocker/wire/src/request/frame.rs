@@ -81,3 +81,94 @@ fn part(start: usize, bytes: u32, part: &'static str, limit: usize) -> Result<Ra
     }
     Ok(start..start + length)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(path: &[u8], headers: &[u8], payload: &[u8]) -> Vec<u8> {
+        let mut bytes = (path.len() as u16).to_be_bytes().to_vec();
+        bytes.extend_from_slice(path);
+        bytes.extend((headers.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(headers);
+        bytes.extend((payload.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_and_what_follows_is_left() {
+        for (path, headers, payload) in [("1a/ns/c/e", "{}", "payload"), ("", "", ""), ("ü", "{\"a\":\"b\"}", "")] {
+            let mut bytes = Vec::new();
+            assert!(begin(path, headers.as_bytes(), &mut bytes));
+            let start = bytes.len();
+            bytes.extend_from_slice(payload.as_bytes());
+            assert!(seal(start, &mut bytes));
+            assert_eq!(bytes, frame(path.as_bytes(), headers.as_bytes(), payload.as_bytes()));
+            let length = bytes.len();
+            bytes.extend_from_slice(b"next");
+            let (found, used) = decode(&bytes).unwrap().unwrap();
+            assert_eq!((found.path, used), (path, length));
+            assert_eq!(&bytes[found.headers], headers.as_bytes());
+            assert_eq!(&bytes[found.payload], payload.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_frame_cut_at_any_byte_is_waited_for() {
+        let whole = frame("1a/ns/ü/e".as_bytes(), b"{\"request-id\":\"x\"}", &[7; 40]);
+        for cut in 0..whole.len() {
+            assert_eq!(decode(&whole[..cut]), Ok(None), "cut at {cut}");
+        }
+        let mut answer_bytes = Vec::new();
+        answer("Server unavailable: full", &mut answer_bytes);
+        for cut in 0..answer_bytes.len() {
+            assert_eq!(decode_answer(&answer_bytes[..cut]), Ok(None), "cut at {cut}");
+        }
+        assert_eq!(decode_answer(&answer_bytes), Ok(Some((&b"Server unavailable: full"[..], 28))));
+    }
+
+    #[test]
+    fn lengths_beyond_the_limit_are_refused_before_the_payload_comes() {
+        for (length, good) in [
+            (0, true),
+            (1, true),
+            (MAX_MESSAGE_BYTES as u32, true),
+            (MAX_MESSAGE_BYTES as u32 + 1, false),
+            (u32::MAX / 2, false),
+            (u32::MAX, false),
+        ] {
+            let mut bytes = frame(b"p", b"{}", b"");
+            let at = bytes.len() - 4;
+            bytes[at..].copy_from_slice(&length.to_be_bytes());
+            assert_eq!(decode(&bytes).is_ok(), good, "payload of {length}");
+        }
+        for (length, good) in
+            [(0, true), (MAX_ACK_BYTES as u32, true), (MAX_ACK_BYTES as u32 + 1, false), (u32::MAX, false)]
+        {
+            assert_eq!(decode_answer(&length.to_be_bytes()).is_ok(), good, "answer of {length}");
+        }
+    }
+
+    #[test]
+    fn paths_that_are_no_text_are_refused_as_soon_as_they_are_whole() {
+        for path in [&b"\xff"[..], b"\xc3", b"a\x80b", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80"] {
+            let bytes = frame(path, b"{}", b"x");
+            assert_eq!(decode(&bytes), Err(FrameError::Path), "{path:?}");
+            assert_eq!(decode(&bytes[..2 + path.len()]), Err(FrameError::Path), "{path:?} alone");
+            assert_eq!(decode(&bytes[..=path.len()]), Ok(None), "{path:?} cut");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_sent() {
+        let long = "x".repeat(usize::from(u16::MAX) + 1);
+        assert!(!begin(&long, b"", &mut Vec::new()));
+        assert!(!begin("", long.as_bytes(), &mut Vec::new()));
+        assert!(begin(&long[1..], b"", &mut Vec::new()));
+        assert!(!seal(4, &mut vec![0; 4 + MAX_MESSAGE_BYTES + 1]));
+        let mut bytes = Vec::new();
+        answer(&"x".repeat(MAX_ACK_BYTES + 1), &mut bytes);
+        assert_eq!(bytes.len(), 4 + MAX_ACK_BYTES);
+    }
+}

@@ -156,3 +156,89 @@ fn known(field: &'static str, found: &str, allowed: &'static str) -> Result<(), 
     }
     Err(MessageError::Unknown { field, found: found.to_owned(), allowed })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn control() -> Value {
+        let info = json!({"address": "h:1", "subject": "s", "context": "c", "stream_type": "response"}).to_string();
+        json!({
+            "id": "one", "request_type": "single_in", "response_type": "many_out", "payload_codec": "msgpack",
+            "connection_info": {"transport": "tcp_server", "info": info}
+        })
+    }
+
+    fn payload(control: &Value) -> Bytes {
+        let mut bytes = Vec::new();
+        frame::encode(control.to_string().as_bytes(), b"body", &mut bytes);
+        bytes.into()
+    }
+
+    #[test]
+    fn what_is_sent_is_understood() {
+        let outgoing = Outgoing { id: "a \"quoted\" id", codec: Codec::Json, address: "127.0.0.1:9", subject: "s-1" };
+        let mut bytes = Vec::new();
+        outgoing.encode(&[1, 2, 3], &mut bytes).unwrap();
+        let call = parse(b"", &bytes.into()).unwrap();
+        assert_eq!((call.id.as_str(), call.codec), ("a \"quoted\" id", Codec::Json));
+        assert_eq!(call.decode::<Vec<u32>>().unwrap(), [1, 2, 3]);
+        assert_eq!((call.responder.address.as_str(), call.responder.subject.as_str()), ("127.0.0.1:9", "s-1"));
+    }
+
+    #[test]
+    fn the_id_is_that_of_the_headers_before_that_of_the_message() {
+        for (headers, id) in [
+            ("", "one"),
+            ("{}", "one"),
+            (r#"{"request-id":"two","x-endpoint-path":"p","x-frontend-send-ts-ns":"1"}"#, "two"),
+            (r#"{"request-id":"two","x-request-id":"three"}"#, "three"),
+            (r#"{"request-id":"\u0041"}"#, "A"),
+        ] {
+            assert_eq!(parse(headers.as_bytes(), &payload(&control())).unwrap().id, id, "{headers}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_a_worker_before_codecs_is_json() {
+        let mut old = control();
+        old.as_object_mut().unwrap().remove("payload_codec");
+        old["metadata"] = json!({"anything": [1]});
+        let call = parse(b"", &payload(&old)).unwrap();
+        assert_eq!(call.codec, Codec::Json);
+        assert_eq!(&call.body[..], b"body");
+    }
+
+    #[test]
+    fn bad_messages_are_refused_with_the_reason() {
+        let changed = |pointer: &str, value: Value| {
+            let mut control = control();
+            *control.pointer_mut(pointer).unwrap() = value;
+            payload(&control)
+        };
+        let good = payload(&control());
+        let info = "/connection_info/info";
+        let rows: [(&[u8], Bytes, &str); 14] = [
+            (b"", Bytes::new(), "payload of 0 bytes, its parts need 24"),
+            (b"", good.slice(..10), "payload of 10 bytes"),
+            (b"", good.slice(..good.len() - 1), "its parts need"),
+            (b"", [&good[..], b"x"].concat().into(), "its parts need"),
+            (b"", frame::prefix(0, 0).to_vec().into(), "control message: EOF"),
+            (b"", [&frame::prefix(1, 0)[..], b"{"].concat().into(), "control message: EOF"),
+            (b"", [&frame::prefix(2, 0)[..], b"[]"].concat().into(), "control message: invalid length"),
+            (b"", changed("/request_type", json!("many_in")), "request_type `many_in` (allowed: single_in)"),
+            (b"", changed("/response_type", json!("single_out")), "response_type `single_out`"),
+            (b"", changed("/payload_codec", json!("xml")), "unknown variant `xml`"),
+            (b"", changed("/connection_info/transport", json!("quic")), "transport `quic` (allowed: tcp_server)"),
+            (b"", changed(info, json!("{}")), "missing field `address`"),
+            (b"nojson", good.clone(), "headers: "),
+            (b"\xff", good, "headers: "),
+        ];
+        for (headers, payload, reason) in rows {
+            let error = parse(headers, &payload).unwrap_err().to_string();
+            assert!(error.contains(reason), "`{error}` should say `{reason}`");
+        }
+    }
+}

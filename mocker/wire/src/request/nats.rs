@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::endpoint::EndpointId;
@@ -17,6 +18,8 @@ use crate::request::registry::{Registry, UNAVAILABLE};
 use crate::request::server::ServerError;
 use crate::response::{Hub, Waiting};
 
+/// Queue group of all services of NATS.
+const QUEUE: &str = "q";
 /// How long NATS may be away before it is asked again, at most.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
 
@@ -63,20 +66,26 @@ impl Subscriptions {
         path: &str,
         registry: Registry,
         stop: CancellationToken,
+        tasks: &TaskTracker,
     ) -> Result<(), ServerError> {
         let failed = |reason: String| ServerError::Nats { server: subject.to_owned(), reason };
-        let subscriber = self.client.subscribe(subject.to_owned()).await.map_err(|error| failed(error.to_string()))?;
+        let messages = self.client.queue_subscribe(subject.to_owned(), QUEUE.to_owned()).await;
+        let subscriber = messages.map_err(|error| failed(error.to_string()))?;
         // Only when the server has it, a request that follows the record in discovery is sure to arrive.
         self.client.flush().await.map_err(|error| failed(error.to_string()))?;
         let answering = answer(subscriber, self.client.clone(), path.to_owned(), registry);
-        tokio::spawn(stop.clone().run_until_cancelled_owned(answering));
+        tasks.spawn(stop.clone().run_until_cancelled_owned(answering));
         self.stops.lock().unwrap_or_else(PoisonError::into_inner).insert(subject.to_owned(), stop);
         Ok(())
     }
 
-    pub(crate) fn remove(&self, subject: &str) {
-        if let Some(stop) = self.stops.lock().unwrap_or_else(PoisonError::into_inner).remove(subject) {
+    /// Answers at `subject` no longer.
+    pub(crate) async fn remove(&self, subject: &str) {
+        let stop = self.stops.lock().unwrap_or_else(PoisonError::into_inner).remove(subject);
+        if let Some(stop) = stop {
             stop.cancel();
+            // Without a connection there is nobody to tell.
+            let _ = self.client.flush().await;
         }
     }
 }
@@ -113,6 +122,11 @@ impl Requester {
         outgoing: &Outgoing<'_>,
         request: &(impl Serialize + Sync),
     ) -> Result<Waiting, CallError> {
+        let unreachable = |reason: String| CallError::Unreachable { address: subject.to_owned(), reason };
+        // What is published now would arrive when nobody waits for it any more.
+        if self.client.connection_state() != async_nats::connection::State::Connected {
+            return Err(unreachable("no connection to NATS".to_owned()));
+        }
         let mut payload = Vec::new();
         outgoing.encode(request, &mut payload)?;
         let limit = self.client.server_info().max_payload.min(MAX_MESSAGE_BYTES);

@@ -33,7 +33,7 @@ impl Registry {
     /// Gives a request to the handler of `path`; the error is the whole refusal.
     pub(crate) fn accept(&self, path: &str, headers: &[u8], payload: &Bytes) -> Result<(), String> {
         let handler = self.handlers.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
-        let handler = handler.ok_or_else(|| format!("{UNAVAILABLE}no endpoint `{path}` is served here"))?;
+        let handler = handler.ok_or_else(|| format!("{UNAVAILABLE}unknown endpoint {path}"))?;
         let call = message::parse(headers, payload).map_err(|error| format!("{UNAVAILABLE}{error}"))?;
         handler.handle(call);
         Ok(())

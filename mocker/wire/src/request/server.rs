@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 use crate::codec::{Codec, CodecError};
 use crate::discovery::{EndpointRecord, Transport};
@@ -78,6 +79,8 @@ pub struct RequestServer {
     registry: Registry,
     way: Way,
     stop: CancellationToken,
+    /// All that listens and reads.
+    tasks: TaskTracker,
     _guard: Arc<DropGuard>,
 }
 
@@ -94,12 +97,13 @@ impl RequestServer {
     pub async fn start(runtime: &Runtime) -> Result<Self, ServerError> {
         let registry = Registry::default();
         let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
         let way = match &runtime.request_plane {
-            RequestPlane::Tcp => Way::Tcp(tcp::start(runtime, registry.clone(), stop.clone())?),
+            RequestPlane::Tcp => Way::Tcp(tcp::start(runtime, registry.clone(), stop.clone(), &tasks)?),
             RequestPlane::Nats(server) => Way::Nats(nats::Subscriptions::new(nats::connect(server).await?)),
         };
         let guard = Arc::new(stop.clone().drop_guard());
-        Ok(Self { registry, way, stop, _guard: guard })
+        Ok(Self { registry, way, stop, tasks, _guard: guard })
     }
 
     /// Serves an endpoint of an instance from now on; what comes back belongs in discovery.
@@ -114,7 +118,9 @@ impl RequestServer {
             Way::Tcp(address) => Transport::Tcp(format!("{address}/{path}")),
             Way::Nats(subscriptions) => {
                 let subject = nats::subject(endpoint, instance_id);
-                subscriptions.serve(&subject, &path, self.registry.clone(), self.stop.child_token()).await?;
+                subscriptions
+                    .serve(&subject, &path, self.registry.clone(), self.stop.child_token(), &self.tasks)
+                    .await?;
                 Transport::NatsTcp(subject)
             }
         };
@@ -129,7 +135,7 @@ impl RequestServer {
     pub async fn remove(&self, endpoint: &EndpointId, instance_id: u64) {
         self.registry.remove(&path(endpoint, instance_id));
         if let Way::Nats(subscriptions) = &self.way {
-            subscriptions.remove(&nats::subject(endpoint, instance_id));
+            subscriptions.remove(&nats::subject(endpoint, instance_id)).await;
         }
     }
 
@@ -137,6 +143,8 @@ impl RequestServer {
     pub async fn close(&self) {
         self.registry.clear();
         self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 }
 

@@ -111,3 +111,69 @@ fn field(prefix: &[u8; PREFIX_BYTES], at: usize) -> u64 {
 fn checked(bytes: u64, part: &'static str, limit: usize) -> Result<usize, FrameError> {
     usize::try_from(bytes).ok().filter(|length| *length <= limit).ok_or(FrameError::TooLong { part, bytes, limit })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(header: u64, body: u64, checksum: u64, parts: &[u8]) -> Vec<u8> {
+        let numbers = [header, body, checksum].into_iter().flat_map(u64::to_be_bytes);
+        numbers.chain(parts.iter().copied()).collect()
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_with_and_without_a_checksum() {
+        for (header, body) in [(&b"{}"[..], &b"body"[..]), (b"", b"body"), (b"\"sentinel\"", b""), (b"", b"")] {
+            let mut bytes = Vec::new();
+            encode(header, body, &mut bytes);
+            let length = bytes.len();
+            assert_eq!(announced(&bytes), length as u64);
+            bytes.extend_from_slice(b"next");
+            assert_eq!(decode(&bytes, MESSAGE), Ok(Some((Frame { header, body }, length))));
+            let hash = xxh3_64(&bytes[PREFIX_BYTES..length]);
+            let parts = bytes[PREFIX_BYTES..length].to_vec();
+            let hashed = with(header.len() as u64, body.len() as u64, hash, &parts);
+            assert_eq!(decode(&hashed, MESSAGE), Ok(Some((Frame { header, body }, length))));
+        }
+    }
+
+    #[test]
+    fn a_frame_cut_at_any_byte_is_waited_for() {
+        let mut whole = Vec::new();
+        encode(b"{\"a\":1}", &[9; 30], &mut whole);
+        for cut in 0..whole.len() {
+            assert_eq!(decode(&whole[..cut], MESSAGE), Ok(None), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn bad_frames_are_refused_from_their_prefix_alone() {
+        let (header, body) = (MAX_HEADER_BYTES as u64, MAX_MESSAGE_BYTES as u64);
+        for (a, b, good) in [
+            (0, 0, true),
+            (header, body, true),
+            (header + 1, 0, false),
+            (0, body + 1, false),
+            (header + 1, body + 1, false),
+            (u64::MAX, 0, false),
+            (0, u64::MAX, false),
+            (u64::MAX, u64::MAX, false),
+            (u64::MAX - 23, 24, false),
+            (1 << 63, 1 << 63, false),
+            (1 << 32, 0, false),
+            (0, 1 << 32, false),
+        ] {
+            assert_eq!(decode(&with(a, b, 0, b""), MESSAGE).is_ok(), good, "{a} and {b}");
+            let small = decode(&with(a, b, 0, b""), CONTROL).is_ok();
+            assert_eq!(small, (a, b) == (0, 0), "{a} and {b} from an unknown peer");
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_refused() {
+        for checksum in [1, u64::MAX, xxh3_64(b"abcD"), xxh3_64(b"abcd") ^ 1] {
+            let error = decode(&with(2, 2, checksum, b"abcd"), MESSAGE).unwrap_err();
+            assert_eq!(error, FrameError::Checksum { found: checksum, expected: xxh3_64(b"abcd") });
+        }
+    }
+}

@@ -9,6 +9,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::limits::{HELLO_TIMEOUT, LISTEN_BACKLOG, MAX_PENDING_HELLOS, MAX_RESPONSE_STREAMS};
@@ -57,6 +58,7 @@ pub(crate) struct Hub {
     shared: Arc<Shared>,
     address: Arc<str>,
     stop: CancellationToken,
+    listening: TaskTracker,
 }
 
 /// An answer that is waited for. Dropped, it is waited for no longer.
@@ -78,8 +80,10 @@ impl Hub {
             streams: Arc::new(Semaphore::new(MAX_RESPONSE_STREAMS)),
             hellos: Arc::new(Semaphore::new(MAX_PENDING_HELLOS)),
         });
-        tokio::spawn(stop.clone().run_until_cancelled_owned(accept(listener, Arc::clone(&shared))));
-        Ok(Self { shared, address: address.to_string().into(), stop })
+        let listening = TaskTracker::new();
+        listening.spawn(stop.clone().run_until_cancelled_owned(accept(listener, Arc::clone(&shared))));
+        listening.close();
+        Ok(Self { shared, address: address.to_string().into(), stop, listening })
     }
 
     /// Where workers call back.
@@ -112,9 +116,15 @@ impl Hub {
         }
     }
 
-    /// Waits until it has stopped listening.
-    pub(crate) async fn closed(&self) {
+    /// Waits until it is to stop.
+    pub(crate) async fn stopped(&self) {
         self.stop.cancelled().await;
+    }
+
+    /// Stops listening.
+    pub(crate) async fn close(&self) {
+        self.stop.cancel();
+        self.listening.wait().await;
     }
 }
 

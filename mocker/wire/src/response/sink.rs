@@ -15,7 +15,7 @@ use crate::limits::{CLOSE_TIMEOUT, CONNECT_TIMEOUT};
 use crate::protocol::Annotated;
 use crate::response::control::Control;
 use crate::response::frame;
-use crate::response::header::{Hello, Prologue, SENTINEL};
+use crate::response::header::{Hello, Prologue, Refusal, SENTINEL};
 use crate::response::item::Item;
 use crate::response::tokens;
 
@@ -66,16 +66,25 @@ impl Responder {
         Ok(ResponseSink { socket, address, codec, pending: Vec::new(), sent: 0, control: Control::default() })
     }
 
-    /// Dials the frontend and says that there is no answer, and why.
+    /// Dials the frontend and says that there is no answer from any worker, and why: the client made a mistake.
     pub async fn refuse(self, reason: &str) -> Result<(), SinkError> {
-        let (mut socket, _) = self.dial(Some(reason)).await?;
+        self.turn_away(Refusal::Everywhere(reason.to_owned())).await
+    }
+
+    /// Dials the frontend and says that this worker cannot answer now, and why: another may be tried.
+    pub async fn decline(self, reason: &str) -> Result<(), SinkError> {
+        self.turn_away(Refusal::Here(reason.to_owned())).await
+    }
+
+    async fn turn_away(self, refusal: Refusal) -> Result<(), SinkError> {
+        let (mut socket, _) = self.dial(Some(refusal)).await?;
         wait_for_close(&mut socket).await;
         Ok(())
     }
 
-    async fn dial(self, error: Option<&str>) -> Result<(TcpStream, String), SinkError> {
+    async fn dial(self, refusal: Option<Refusal>) -> Result<(TcpStream, String), SinkError> {
         let Self { address, subject, .. } = self;
-        let greeting = greeting(subject, error)?;
+        let greeting = greeting(subject, refusal)?;
         let dialled = timeout(CONNECT_TIMEOUT, async {
             let mut socket = TcpStream::connect(&address).await?;
             socket.set_nodelay(true)?;
@@ -90,9 +99,9 @@ impl Responder {
 }
 
 /// Hello and prologue.
-fn greeting(subject: String, error: Option<&str>) -> Result<Vec<u8>, SinkError> {
+fn greeting(subject: String, refusal: Option<Refusal>) -> Result<Vec<u8>, SinkError> {
     let hello = Codec::Json.encode(&Hello { subject, stream_type: "response".to_owned() })?;
-    let prologue = Codec::Json.encode(&Prologue { error: error.map(str::to_owned) })?;
+    let prologue = Codec::Json.encode(&Prologue::new(refusal))?;
     let mut greeting = Vec::with_capacity(2 * frame::PREFIX_BYTES + hello.len() + prologue.len());
     frame::encode(&hello, &[], &mut greeting);
     frame::encode(&prologue, &[], &mut greeting);

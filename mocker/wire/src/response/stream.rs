@@ -48,7 +48,7 @@ pub struct ResponseStream<T> {
     /// Whose response it is.
     address: Arc<str>,
     /// Counts it among the streams of this process.
-    _permit: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
     item: PhantomData<fn() -> T>,
 }
 
@@ -69,13 +69,19 @@ impl<T> ResponseStream<T> {
         address: Arc<str>,
     ) -> Self {
         let CallBack { socket, buffer } = call_back;
-        let (socket, _permit, item) = (Some(socket), permit, PhantomData);
-        Self { socket, buffer, codec, wrapping, complete: false, address, _permit, item }
+        let (socket, item) = (Some(socket), PhantomData);
+        Self { socket, buffer, codec, wrapping, complete: false, address, permit, item }
+    }
+
+    /// Closes the connection; the stream counts no longer.
+    fn over(&mut self) {
+        self.socket = None;
+        self.permit = None;
     }
 
     /// It has ended without its end.
-    fn broken(&mut self, reason: impl ToString) -> StreamError {
-        self.socket = None;
+    fn broken(&mut self, reason: &impl ToString) -> StreamError {
+        self.over();
         StreamError::Broken { address: self.address.to_string(), reason: reason.to_string() }
     }
 }
@@ -90,7 +96,7 @@ impl<T: DeserializeOwned + Send> ResponseStream<T> {
                 // Closed with something unread, the worker would see a reset.
                 Step::Wait if self.complete => match timeout(CLOSE_TIMEOUT, self.read()).await {
                     Ok(read) => read?,
-                    Err(_) => self.socket = None,
+                    Err(_) => self.over(),
                 },
                 Step::Wait => self.read().await?,
             }
@@ -133,11 +139,11 @@ impl<T: DeserializeOwned + Send> ResponseStream<T> {
         match read {
             Ok(1..) => Ok(()),
             _ if self.complete => {
-                self.socket = None;
+                self.over();
                 Ok(())
             }
-            Ok(_) => Err(self.broken("connection closed before the final frame")),
-            Err(error) => Err(self.broken(error)),
+            Ok(_) => Err(self.broken(&"connection closed before the final frame")),
+            Err(error) => Err(self.broken(&error)),
         }
     }
 
@@ -146,7 +152,7 @@ impl<T: DeserializeOwned + Send> ResponseStream<T> {
             let (content, used) = match frame::decode(self.buffer.unread(), frame::MESSAGE) {
                 Ok(Some((frame, used))) => (Content::read(frame, self.codec, self.wrapping), used),
                 Ok(None) => return Ok(Step::Wait),
-                Err(error) => return Err(self.broken(error)),
+                Err(error) => return Err(self.broken(&error)),
             };
             self.buffer.consume(used);
             match content {
@@ -159,8 +165,8 @@ impl<T: DeserializeOwned + Send> ResponseStream<T> {
                     }
                 }
                 Content::Word => {}
-                Content::Sentinel if self.complete => self.socket = None,
-                Content::Sentinel => return Err(self.broken("its farewell came before the final frame")),
+                Content::Sentinel if self.complete => self.over(),
+                Content::Sentinel => return Err(self.broken(&"its farewell came before the final frame")),
             }
         }
         Ok(Step::End)

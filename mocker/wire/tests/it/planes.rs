@@ -1,6 +1,11 @@
 //! The request and response planes.
 
+mod endings;
+mod nats;
+mod peers;
+mod programs;
 mod round_trip;
+mod throughput;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -69,7 +74,6 @@ async fn all_tokens(stream: &mut ResponseStream<EngineOutput>) -> Result<Vec<u32
     Ok(tokens)
 }
 
-#[allow(dead_code)]
 async fn send_tokens(sink: &mut ResponseSink, tokens: std::ops::Range<u32>) {
     for token in tokens {
         sink.push_tokens(&[token]);

@@ -101,7 +101,7 @@ impl Connection {
             reason = self.read_answers(&mut reader, &hub) => reason,
             reason = self.write_outbox() => reason,
             reason = self.watch_deadlines() => reason,
-            () = hub.closed() => "closed by this side".to_owned(),
+            () = hub.stopped() => "closed by this side".to_owned(),
         };
         tracing::debug!("request connection {} lost: {reason}", self.number);
         let lost = Lost::Unreachable(format!("connection lost: {reason}"));

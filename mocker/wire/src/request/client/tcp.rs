@@ -57,7 +57,7 @@ pub(crate) async fn send(
     let (host, _) = split(address)?;
     let mut reason = String::new();
     for _ in 0..ATTEMPTS {
-        let connection = pool.connection(host).await.map_err(|reason| unreachable(address, &*reason))?;
+        let connection = pool.connection(host).await.map_err(|reason| unreachable(address, &reason))?;
         let expected = hub.expect(subject, connection.number);
         let waiting = expected.ok_or(CallError::TooMany { limit: MAX_RESPONSE_STREAMS })?;
         match connection.send(subject, request).await {

@@ -56,3 +56,12 @@ async fn a_thousand_answers_stream_at_once() {
     let all = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
     timeout(DEADLINE * 3, all).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let mut runtime = super::runtime(dynosim_wire::RequestPlane::Tcp);
+    runtime.port = taken.local_addr().unwrap().port();
+    let error = dynosim_wire::request::RequestServer::start(&runtime).await.unwrap_err();
+    assert!(error.to_string().starts_with(&format!("request plane on 127.0.0.1:{}: ", runtime.port)), "{error}");
+}
