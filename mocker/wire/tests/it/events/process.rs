@@ -60,8 +60,9 @@ impl Process {
         Self { _child: child, log }
     }
 
-    /// What it has said, for messages of failed tests.
+    /// The last of what it has said, for messages of failed tests.
     pub(crate) fn log(&self) -> String {
-        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
+        let said = std::fs::read(&self.log).unwrap();
+        String::from_utf8_lossy(&said[said.len().saturating_sub(4000)..]).into_owned()
     }
 }

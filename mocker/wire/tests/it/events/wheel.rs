@@ -158,17 +158,16 @@ async fn the_published_mocker_is_understood() {
     let (mut prompts, mut seen) = (0..10_000u32, BTreeMap::<&str, u32>::new());
     frontend
         .until("events of all kinds", async || {
-            let prompt = format!("{:064}", prompts.next()?);
-            frontend.complete(&prompt, 20).await?;
+            // Once all of these were seen nothing more is asked: an idle engine says so once a second.
+            if !["stored", "removed", "load", "pass", "other"].iter().all(|kind| seen.contains_key(kind)) {
+                frontend.complete(&format!("{:064}", prompts.next()?), 20).await?;
+            }
             for subscriber in &mut subscribers {
                 while let Ok(Some(received)) = timeout(Duration::from_millis(20), subscriber.next()).await {
                     *seen.entry(check(&received.payload, received.publisher_id, &known)).or_default() += 1;
                 }
             }
-            ["stored", "removed", "load", "pass", "idle", "other"]
-                .iter()
-                .all(|kind| seen.contains_key(kind))
-                .then_some(())
+            (seen.len() == 6).then_some(())
         })
         .await;
 }
