@@ -56,7 +56,8 @@ async fn events_go_to_the_subject_of_the_scope_and_each_subscriber_hears_its_pub
     assert_eq!(first.record().transport, ChannelTransport::Nats { subject_prefix: prefix.to_owned() });
     let client = async_nats::connect(format!("127.0.0.1:{}", server.port)).await.unwrap();
     let mut all = client.subscribe(">").await.unwrap();
-    client.flush().await.unwrap();
+    client.publish("probe", "".into()).await.unwrap();
+    assert_eq!(in_time("subscription", all.next()).await.unwrap().subject.as_str(), "probe");
     let mut subscriber = subscriber(server.plane(), &second).await;
     first.publish(&load(1)).unwrap();
     second.publish(&load(2)).unwrap();
