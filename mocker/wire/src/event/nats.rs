@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::{Client, ConnectOptions, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::EventError;
@@ -20,6 +21,8 @@ const SUBSCRIPTION_CAPACITY: usize = 1024;
 const BATCH_BYTES: usize = 64 * 1024;
 /// Time that a publisher has to write what is queued when it is closed.
 const LINGER: Duration = Duration::from_secs(1);
+/// Time that a server has to say that it has taken a subscription.
+const ECHO_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest pause before the client connects again.
 const RECONNECT_MAX: Duration = Duration::from_secs(2);
 
@@ -100,9 +103,20 @@ async fn send_queued(client: &Client, subject: async_nats::Subject, shared: &Sha
 pub(crate) async fn subscribe(server: &str, subject: String) -> Result<NatsReceiver, EventError> {
     let client = connect(server).await?;
     let messages = client.subscribe(subject).await.map_err(|error| refused(server, &error))?;
-    // Otherwise what is published at once after our return could precede the subscription.
-    client.flush().await.map_err(|error| refused(server, &error))?;
+    timeout(ECHO_TIMEOUT, echo(&client))
+        .await
+        .map_err(|error| refused(server, &error))?
+        .map_err(|error| refused(server, &*error))?;
     Ok(NatsReceiver { messages, _client: client })
+}
+
+/// Waits until the server has taken all that was said before: it takes what one client says in order, so a message to
+/// ourselves comes back after that. (Flushing only hands it to the kernel; what others publish could come first.)
+async fn echo(client: &Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let inbox = client.new_inbox();
+    let mut echo = client.subscribe(inbox.clone()).await?;
+    client.publish(inbox, Bytes::new()).await?;
+    echo.next().await.map(|_| ()).ok_or_else(|| "the connection was closed".into())
 }
 
 /// Receives from one subject.

@@ -145,6 +145,14 @@ impl EventPublisher {
         Ok(())
     }
 
+    /// Connected subscribers; over NATS nobody knows them.
+    pub fn subscribers(&self) -> Option<usize> {
+        match &self.inner.way {
+            Way::Zmq(socket) => Some(socket.subscribers()),
+            Way::Nats(_) => None,
+        }
+    }
+
     /// Messages dropped because a subscriber did not read.
     pub fn dropped(&self) -> u64 {
         match &self.inner.way {

@@ -171,7 +171,115 @@ async fn receive_nats(shared: &Shared, mut messages: NatsReceiver) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use tokio::time::{sleep, timeout};
+
     use super::*;
+    use crate::discovery::{MemStore, Scope};
+    use crate::event::zmtp::publish::PubSocket;
+    use crate::limits::MAX_QUEUED_EVENTS;
+    use crate::runtime::{DiscoveryConfig, RequestPlane};
+
+    const DEADLINE: Duration = Duration::from_secs(10);
+    const PUBLISHER: u64 = 5;
+
+    async fn bind(port: u16) -> PubSocket {
+        // The port of a socket that was just dropped is free once the task that listened has ended.
+        let bound = async {
+            loop {
+                match PubSocket::bind(Some(Ipv4Addr::LOCALHOST.into()), port, "topic").await {
+                    Ok(socket) => return socket,
+                    Err(_) => sleep(Duration::from_millis(2)).await,
+                }
+            }
+        };
+        timeout(DEADLINE, bound).await.unwrap()
+    }
+
+    async fn subscriber(address: SocketAddr) -> EventSubscriber {
+        let runtime = Runtime {
+            discovery: DiscoveryConfig::Mem(MemStore::default()),
+            request_plane: RequestPlane::Tcp,
+            event_plane: EventPlane::Zmq,
+            host: None,
+            port: 0,
+        };
+        let channel = ChannelRecord {
+            scope: Scope::Namespace { namespace: "dynamo".to_owned() },
+            topic: "topic".to_owned(),
+            instance_id: PUBLISHER,
+            transport: ChannelTransport::Zmq { endpoint: format!("tcp://{address}") },
+        };
+        EventSubscriber::connect(&runtime, &channel).await.unwrap()
+    }
+
+    async fn until(what: &str, mut done: impl FnMut() -> bool) {
+        let wait = async {
+            while !done() {
+                sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+    }
+
+    fn send(socket: &PubSocket, publisher_id: u64, topic: &str, sequence: u64) {
+        let envelope = Envelope { publisher_id, sequence, published_at: 1, topic, payload: b"x" };
+        socket.send(&envelope.to_frames());
+    }
+
+    async fn next(subscriber: &mut EventSubscriber) -> u64 {
+        timeout(DEADLINE, subscriber.next()).await.expect("nothing came").expect("closed").sequence
+    }
+
+    #[tokio::test]
+    async fn a_publisher_that_comes_back_is_connected_to_again() {
+        let socket = bind(0).await;
+        let address = socket.address();
+        let mut subscriber = subscriber(address).await;
+        until("connected", || socket.subscribers() == 1).await;
+        send(&socket, PUBLISHER, "topic", 0);
+        assert_eq!(next(&mut subscriber).await, 0);
+        drop(socket);
+        let socket = bind(address.port()).await;
+        until("connected again", || socket.subscribers() == 1).await;
+        send(&socket, PUBLISHER, "topic", 1);
+        assert_eq!(next(&mut subscriber).await, 1);
+        drop(subscriber);
+        until("disconnected", || socket.queued().is_empty()).await;
+    }
+
+    #[tokio::test]
+    async fn messages_of_others_and_bad_ones_are_passed_over() {
+        let socket = bind(0).await;
+        let mut subscriber = subscriber(socket.address()).await;
+        until("connected", || socket.subscribers() == 1).await;
+        send(&socket, PUBLISHER + 1, "topic", 0);
+        send(&socket, PUBLISHER, "topic-other", 1);
+        socket.send(&b"\x01\x05topic\x00\x02no".as_slice().into());
+        send(&socket, PUBLISHER, "topic", 2);
+        assert_eq!(next(&mut subscriber).await, 2);
+    }
+
+    #[tokio::test]
+    async fn the_oldest_are_lost_when_nobody_takes_them_and_the_gap_shows() {
+        let socket = bind(0).await;
+        let mut subscriber = subscriber(socket.address()).await;
+        until("connected", || socket.subscribers() == 1).await;
+        send(&socket, PUBLISHER, "topic", 0);
+        assert_eq!(next(&mut subscriber).await, 0);
+        let total = 2 * MAX_QUEUED_EVENTS as u64;
+        for sequence in 1..=total {
+            send(&socket, PUBLISHER, "topic", sequence);
+            if sequence % 1000 == 0 {
+                until("sent", || socket.queued()[0].0 == 0).await;
+            }
+        }
+        assert_eq!(socket.dropped(), 0);
+        until("all received", || subscriber.dropped() == total - MAX_QUEUED_EVENTS as u64).await;
+        assert_eq!(subscriber.shared.queue.size().0, MAX_QUEUED_EVENTS);
+        assert_eq!(next(&mut subscriber).await, total - MAX_QUEUED_EVENTS as u64 + 1);
+    }
 
     #[test]
     fn only_tcp_addresses_with_a_port_are_taken() {

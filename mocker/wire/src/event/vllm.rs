@@ -103,6 +103,11 @@ impl VllmPublisher {
         self.inner.replay.as_ref().map(Replay::port)
     }
 
+    /// Connected subscribers.
+    pub fn subscribers(&self) -> usize {
+        self.inner.socket.subscribers()
+    }
+
     /// Messages dropped because a subscriber did not read.
     pub fn dropped(&self) -> u64 {
         self.inner.socket.dropped()

@@ -1,4 +1,4 @@
-//! ZeroMQ sockets: ZMTP 3 over TCP, NULL security.
+//! `ZeroMQ` sockets: ZMTP 3 over TCP, NULL security.
 //!
 //! ```text
 //! both → greeting (64 bytes), READY command;  SUB → SUBSCRIBE/CANCEL;  PUB → messages of one or more frames

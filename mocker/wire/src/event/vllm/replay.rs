@@ -108,10 +108,13 @@ async fn serve(stream: TcpStream, history: Arc<Mutex<History>>) -> Result<(), Zm
     while let Some(incoming) = reader.next().await? {
         match &incoming {
             // One request after the other: while a client is answered its further requests wait in its own socket.
-            Incoming::Message(parts) => match start_of(parts) {
-                Some(start) => answer(&mut writer, &history, start).await?,
-                None => tracing::warn!(frames = parts.len(), "replay request ignored: it names no first batch"),
-            },
+            Incoming::Message(parts) => {
+                if let Some(start) = start_of(parts) {
+                    answer(&mut writer, &history, start).await?;
+                } else {
+                    tracing::warn!(frames = parts.len(), "replay request ignored: it names no first batch");
+                }
+            }
             Incoming::Command(body) => {
                 if let Command::Ping { context } = command::parse(body)? {
                     write(&mut writer, &command::pong(context)).await?;
@@ -147,4 +150,35 @@ async fn write(writer: &mut OwnedWriteHalf, bytes: &[u8]) -> Result<(), ZmtpErro
 
 fn lock(history: &Mutex<History>) -> MutexGuard<'_, History> {
     history.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_batches_are_forgotten_when_they_are_too_many_or_too_large() {
+        let mut history = History::default();
+        (0..=REPLAY_BATCHES).for_each(|_| history.push(Bytes::from_static(b"x")));
+        assert_eq!((history.batches.len(), history.next()), (REPLAY_BATCHES, REPLAY_BATCHES as u64 + 1));
+        history.push(Bytes::from(vec![0; REPLAY_BYTES]));
+        assert_eq!((history.batches.len(), history.bytes), (1, REPLAY_BYTES));
+    }
+
+    #[test]
+    fn a_replay_goes_on_where_it_was_and_skips_what_is_forgotten() {
+        let mut history = History::default();
+        (0..3).for_each(|_| history.push(Bytes::from(vec![0; WRITE_BYTES])));
+        let mut out = Vec::new();
+        assert_eq!(history.messages(1, 3, &mut out), 2, "one fills the buffer");
+        assert!(out.starts_with(b"\x01\0\x01\0\x01\x08\0\0\0\0\0\0\0\x01\x02"));
+        out.clear();
+        assert_eq!(history.messages(2, 3, &mut out), 3);
+        (0..REPLAY_BATCHES).for_each(|_| history.push(Bytes::new()));
+        out.clear();
+        assert_eq!(history.messages(0, 3, &mut out), 3);
+        assert!(out.is_empty(), "all three are forgotten");
+        assert_eq!(history.messages(0, 5, &mut out), 5);
+        assert!(out.starts_with(b"\x01\0\x01\0\x01\x08\0\0\0\0\0\0\0\x03\0\0"));
+    }
 }

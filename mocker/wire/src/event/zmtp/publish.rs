@@ -74,6 +74,11 @@ impl PubSocket {
         }
     }
 
+    /// Connected peers that subscribed to the topic.
+    pub(crate) fn subscribers(&self) -> usize {
+        self.shared.peers().iter().filter(|peer| peer.subscribed.load(Ordering::Relaxed)).count()
+    }
+
     /// Messages dropped because a subscriber did not read.
     pub(crate) fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
@@ -177,4 +182,124 @@ async fn write_to(mut writer: OwnedWriteHalf, queue: &Queue<Bytes>) -> Result<()
         buffer.shrink_to(WRITE_BYTES);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::event::queue::MAX_QUEUED_BYTES;
+    use crate::event::zmtp::frame::{self, Kind};
+    use crate::event::zmtp::subscribe::SubSocket;
+    use crate::limits::{MAX_QUEUED_EVENTS, MAX_SUBSCRIBERS};
+
+    const DEADLINE: Duration = Duration::from_secs(10);
+
+    async fn until(what: &str, mut done: impl FnMut() -> bool) {
+        let wait = async {
+            while !done() {
+                sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+    }
+
+    async fn socket() -> (PubSocket, String) {
+        let socket = PubSocket::bind(Some(Ipv4Addr::LOCALHOST.into()), 0, "topic").await.unwrap();
+        let address = socket.address().to_string();
+        (socket, address)
+    }
+
+    fn message(bytes: usize) -> Bytes {
+        let mut out = Vec::new();
+        frame::put(Kind::Part, b"topic", &mut out);
+        frame::put(Kind::LastPart, &vec![7; bytes], &mut out);
+        out.into()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_subscriber_that_never_reads_does_not_make_memory_grow() {
+        let (socket, address) = socket().await;
+        let stalled = SubSocket::connect(&address, b"topic").await.unwrap();
+        let reading = SubSocket::connect(&address, b"top").await.unwrap();
+        let reader = tokio::spawn(read_all(reading));
+        until("two subscribers", || socket.subscribers() == 2).await;
+        for _ in 0..300_000 {
+            socket.send(&message(4096));
+        }
+        for (messages, bytes) in socket.queued() {
+            assert!(messages <= MAX_QUEUED_EVENTS && bytes <= MAX_QUEUED_BYTES, "{messages} messages, {bytes} bytes");
+        }
+        assert!(socket.dropped() > 250_000, "{} dropped", socket.dropped());
+        until("the other subscriber has read all that was left", || {
+            socket.queued().iter().filter(|queue| queue.0 == 0).count() == 1
+        })
+        .await;
+        drop(socket);
+        assert!(timeout(DEADLINE, reader).await.unwrap().unwrap() > 1000);
+        drop(stalled);
+    }
+
+    async fn read_all(mut socket: SubSocket) -> usize {
+        let mut count = 0;
+        while let Ok(Some(_)) = socket.next().await {
+            count += 1;
+        }
+        count
+    }
+
+    #[tokio::test]
+    async fn queued_messages_are_written_before_a_socket_is_closed() {
+        let (socket, address) = socket().await;
+        let reading = SubSocket::connect(&address, b"").await.unwrap();
+        until("a subscriber", || socket.subscribers() == 1).await;
+        for _ in 0..1000 {
+            socket.send(&message(100));
+        }
+        drop(socket);
+        assert_eq!(timeout(DEADLINE, read_all(reading)).await.unwrap(), 1000);
+    }
+
+    #[tokio::test]
+    async fn subscribers_that_vanish_are_forgotten_and_too_many_are_refused() {
+        let (socket, address) = socket().await;
+        let mut subscribers = Vec::new();
+        for _ in 0..MAX_SUBSCRIBERS {
+            subscribers.push(SubSocket::connect(&address, b"").await.unwrap());
+        }
+        until("all subscribed", || socket.subscribers() == MAX_SUBSCRIBERS).await;
+        assert!(SubSocket::connect(&address, b"").await.is_err(), "one too many");
+        subscribers.truncate(3);
+        until("the others forgotten", || socket.queued().len() == 3).await;
+        let mut again = timeout(DEADLINE, async {
+            loop {
+                if let Ok(again) = SubSocket::connect(&address, b"").await {
+                    return again;
+                }
+            }
+        })
+        .await
+        .unwrap();
+        until("a new one", || socket.subscribers() == 4).await;
+        socket.send(&message(1));
+        assert_eq!(timeout(DEADLINE, again.next()).await.unwrap().unwrap().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_topic_subscribed_to_twice_is_wanted_until_cancelled_twice() {
+        let mut topics = Vec::new();
+        subscribe(&mut topics, b"a").unwrap();
+        subscribe(&mut topics, b"a").unwrap();
+        cancel(&mut topics, b"a");
+        assert_eq!(topics.len(), 1);
+        cancel(&mut topics, b"b");
+        cancel(&mut topics, b"a");
+        assert!(topics.is_empty());
+        (0..MAX_SUBSCRIPTIONS).for_each(|_| subscribe(&mut topics, b"").unwrap());
+        assert!(subscribe(&mut topics, b"").is_err());
+    }
 }
