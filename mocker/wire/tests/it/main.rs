@@ -2,5 +2,5 @@
 
 mod discovery_file;
 mod discovery_mem;
-mod sample;
 mod planes;
+mod sample;
