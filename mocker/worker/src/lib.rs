@@ -3,6 +3,7 @@
 mod blocks;
 mod driver;
 mod flight;
+pub mod handoff;
 mod metrics;
 mod pace;
 mod progress;
