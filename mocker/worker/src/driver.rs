@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use dynosim_engine::{BlockHashes, Engine, EngineConfig, Nanos, Request};
+use dynosim_engine::{BlockHashes, Engine, EngineConfig, Nanos, Request, Role};
 
 use crate::flight::{Content, Serial};
 use crate::pace::{Command, Due, Observe, Pace, Prompt, Submission};
@@ -33,6 +33,8 @@ pub struct TooManyRequests;
 
 #[derive(Debug)]
 struct Shared {
+    /// Requests that have ended may still hold KV here.
+    holds_kv: bool,
     queue: CommandQueue,
     serials: AtomicU64,
     requests: AtomicUsize,
@@ -74,9 +76,9 @@ pub struct InFlight {
 }
 
 impl EngineHandle {
-    fn new() -> Self {
+    fn new(role: Role) -> Self {
         let queue = CommandQueue::new(Clock::start());
-        let shared = Shared { queue, serials: AtomicU64::new(0), requests: AtomicUsize::new(0) };
+        let shared = Shared { holds_kv: role == Role::Prefill, queue, serials: AtomicU64::new(0), requests: AtomicUsize::new(0) };
         Self { shared: Arc::new(shared) }
     }
 
@@ -146,8 +148,10 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        // An engine that has forgotten the request does not mind; a prefill engine may still hold its KV.
-        self.handle.shared.queue.push(Command::Abort(self.serial));
+        // An engine that has forgotten the request does not mind.
+        if self.handle.shared.holds_kv || self.progress.snapshot().end.is_none() {
+            self.handle.shared.queue.push(Command::Abort(self.serial));
+        }
         self.handle.shared.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -162,7 +166,7 @@ pub struct Driver {
 impl Driver {
     /// Starts the thread. `report` is made there, once the handle exists.
     pub fn start<R: Report>(name: &str, config: EngineConfig, mut report: R) -> std::io::Result<Self> {
-        let handle = EngineHandle::new();
+        let handle = EngineHandle::new(config.role);
         let shared = handle.shared.clone();
         let run = move || {
             let mut engine = Engine::new(config);
@@ -191,7 +195,7 @@ impl Drop for Driver {
 
 fn drive(queue: &CommandQueue, mut pace: Pace, report: &mut impl Report) {
     let mut commands = VecDeque::new();
-    let mut wait = Wait::Command(None);
+    let mut wait = Wait::Command(report.settle(Nanos::ZERO, pace.engine()));
     while let Some(until) = queue.wait(wait, &mut commands) {
         let due = pace.advance(until, &mut commands, report);
         pace.deliver();

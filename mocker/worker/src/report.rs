@@ -95,7 +95,7 @@ impl Report for WorkerReport {
         let loads =
             (0..).zip(&mut self.loads).filter_map(|(rank, load)| load.settle(now, engine.load(rank).active_blocks));
         let next = loads.min();
-        let heartbeats = self.passes.iter_mut().map(|passes| passes.settle(now, engine));
+        let heartbeats = self.passes.iter_mut().filter_map(|passes| passes.settle(now, engine));
         heartbeats.chain(next).min()
     }
 }

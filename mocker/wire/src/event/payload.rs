@@ -177,6 +177,18 @@ pub struct ForwardPassMetrics {
     pub queued_requests: QueuedRequests,
 }
 
+/// What a receiver forgets before it applies a dump.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResetScope {
+    /// All that it knows of the rank's cache.
+    #[default]
+    All,
+    /// Anything else that a peer names.
+    #[serde(other)]
+    Other,
+}
+
 /// Asks a worker for events that were missed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -185,13 +197,18 @@ pub struct RecoveryRequest {
     pub worker_id: u64,
     /// Rank.
     pub dp_rank: u32,
-    /// First event wanted; none: the whole tree.
+    /// First event wanted; none: the whole cache.
     pub start_event_id: Option<u64>,
-    /// Last event wanted.
+    /// Last event wanted. Workers as published give later ones too.
     pub end_event_id: Option<u64>,
-    /// `recovery`.
+    /// The asker knows an answer that says that a dump failed (ours never does).
+    pub supports_tree_dump_failed: bool,
+    /// [`RECOVERY`].
     pub kind: Option<String>,
 }
+
+/// The kind of a [`RecoveryRequest`].
+pub const RECOVERY: &str = "recovery";
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,6 +219,9 @@ pub enum RecoveryResponse {
         events: Vec<RouterEvent>,
         /// The last event that the dump contains.
         last_event_id: u64,
+        /// What it replaces.
+        #[serde(default)]
+        reset_scope: ResetScope,
     },
     /// The events that were asked for.
     Events {

@@ -1,6 +1,6 @@
 //! KV events as vLLM itself publishes them: PUB with a replay ROUTER.
 
-mod batch;
+pub(super) mod batch;
 mod replay;
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -2,5 +2,6 @@
 
 mod discovery_file;
 mod discovery_mem;
+mod events;
 mod planes;
 mod sample;

@@ -76,9 +76,10 @@ impl Told {
         }
     }
 
-    /// True once the watch is over.
+    /// True once the watch is over, whatever it tells until then.
     pub(crate) async fn ends(&mut self) -> bool {
-        tokio::time::timeout(DEADLINE, self.watch.next()).await.is_ok_and(|change| change.is_none())
+        let end = async { while self.watch.next().await.is_some() {} };
+        tokio::time::timeout(DEADLINE, end).await.is_ok()
     }
 
     /// Nothing is told for this long.

@@ -1,6 +1,7 @@
 //! What the runtime exports about calls: `dynamo_component_*` and `dynamo_work_handler_*`.
 //!
-//! Left out are the published metrics of parts that do not exist here: the queue before the handler and its permits.
+//! Left out are the published metrics of parts that do not exist here, the queue before the handler and its permits, and
+//! the transit time, which compares the clocks of two machines.
 
 use prometheus::{Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
@@ -25,7 +26,6 @@ pub(super) struct Calls {
     dropped_events: IntCounterVec,
     uptime: GaugeVec,
     first_response: Histogram,
-    transit: Histogram,
     active: IntGauge,
     refused: IntCounter,
     engine_requests: IntGauge,
@@ -43,8 +43,6 @@ pub(crate) struct CallMetrics {
     pub(crate) requests: IntCounter,
     /// From the call to the promise of an answer.
     pub(crate) first_response: Histogram,
-    /// From the frontend to here, by both clocks.
-    pub(crate) transit: Histogram,
     /// Calls under way in this process.
     pub(crate) active: IntGauge,
     /// Calls that found no room.
@@ -71,7 +69,6 @@ impl Calls {
         )?;
         capacity.set(MAX_REQUESTS as i64);
         let first_response = "Backend processing time from handle_payload entry to prologue sent (seconds)";
-        let transit = "Frontend-to-backend network transit time (cross-process wall-clock, seconds)";
         Ok(Self {
             cancellations: counter("cancellation_total", "Total number of requests cancelled by work handler")?,
             in_flight,
@@ -100,7 +97,6 @@ impl Calls {
                 first_response,
                 buckets::FIRST_RESPONSE,
             )?,
-            transit: process.histogram("dynamo_work_handler_network_transit_seconds", transit, buckets::TRANSIT)?,
             active: process.gauge(
                 "dynamo_work_handler_pool_active_tasks",
                 "Current number of active worker-pool tasks (permits in use)",
@@ -128,7 +124,6 @@ impl Calls {
             durations: self.durations.with_label_values(&labels),
             requests: self.requests.with_label_values(&labels),
             first_response: self.first_response.clone(),
-            transit: self.transit.clone(),
             active: self.active.clone(),
             refused: self.refused.clone(),
             engine_requests: self.engine_requests.clone(),

@@ -8,7 +8,7 @@ use dynosim_wire::event::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::flight::Flights;
+use crate::flight::{Content, Flights};
 use crate::recovery::Recovery;
 
 /// A run of blocks that became findable.
@@ -17,7 +17,6 @@ struct Run {
     parent: Option<u64>,
     position: u32,
     blocks: Vec<BlockData>,
-    tokens: Option<Vec<u32>>,
 }
 
 /// Publishes the cache changes of one rank.
@@ -114,24 +113,22 @@ impl CacheReport {
             let copies = self.copies.entry(block.sequence).or_default();
             *copies += 1;
             if *copies == 1 {
-                let run = run.get_or_insert_with(|| Run { parent, position: at, blocks: Vec::new(), tokens: None });
+                let run = run.get_or_insert_with(|| Run { parent, position: at, blocks: Vec::new() });
                 let data = BlockData { block_hash: block.sequence, tokens_hash: block.local, mm_extra_info: None };
                 run.blocks.push(data);
             } else if let Some(run) = run.take() {
-                self.announce(run, |at, count| content.tokens(at, count, self.block_size));
+                self.announce(run, content);
             }
             parent = Some(block.sequence);
         }
         if let Some(run) = run {
-            self.announce(run, |at, count| content.tokens(at, count, self.block_size));
+            self.announce(run, content);
         }
     }
 
-    fn announce(&mut self, mut run: Run, tokens: impl FnOnce(u32, u32) -> Option<Vec<u32>>) {
-        if self.vllm.is_some() {
-            run.tokens = tokens(run.position, run.blocks.len() as u32);
-        }
-        if let Some(token_ids) = run.tokens {
+    fn announce(&mut self, run: Run, content: &Content) {
+        let tokens = || content.tokens(run.position, run.blocks.len() as u32, self.block_size);
+        if let Some(token_ids) = self.vllm.as_ref().and_then(|_| tokens()) {
             self.vllm_events.push(VllmEvent::Stored {
                 block_hashes: run.blocks.iter().map(|block| block.block_hash).collect(),
                 parent_block_hash: run.parent,

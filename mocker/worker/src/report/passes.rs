@@ -31,12 +31,15 @@ impl PassReport {
         }
     }
 
-    /// Sends a heartbeat if one is due; what comes back is when the next one is.
-    pub(crate) fn settle(&mut self, now: Nanos, engine: &Engine) -> Nanos {
-        if now >= self.heartbeat && engine.busy_until().is_none() {
+    /// Sends a heartbeat if one is due; what comes back is when the next one is, unless a pass comes first.
+    pub(crate) fn settle(&mut self, now: Nanos, engine: &Engine) -> Option<Nanos> {
+        if engine.busy_until().is_some() {
+            return None;
+        }
+        if now >= self.heartbeat {
             self.publish(now, 0.0, ScheduledRequests::default(), engine);
         }
-        self.heartbeat.max(now)
+        Some(self.heartbeat)
     }
 
     fn publish(&mut self, now: Nanos, wall_time: f64, scheduled_requests: ScheduledRequests, engine: &Engine) {

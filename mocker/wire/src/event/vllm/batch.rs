@@ -8,7 +8,7 @@ use super::VllmEvent;
 const GROUP: u64 = 0;
 
 /// `timestamp` in seconds since 1970.
-pub(super) fn encode(timestamp: f64, events: &[VllmEvent], dp_rank: u32) -> Vec<u8> {
+pub(crate) fn encode(timestamp: f64, events: &[VllmEvent], dp_rank: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(32 + events.iter().map(size).sum::<usize>());
     array(&mut out, 3);
     // Writing into memory cannot fail, here and below.
