@@ -1,6 +1,7 @@
 //! The decode worker's side of a handoff.
 
 use std::future::Future;
+use std::time::Duration;
 
 use dynosim_wire::bootstrap::{
     Action, Fact, IssuedAction, Message, Outcome, Participant, Registration, Subject, TransferTiming,
@@ -31,10 +32,10 @@ impl DestinationSession {
             let refused = |source| HandoffError::Connect { address: format!("{host}:{port}"), source };
             let stream = TcpStream::connect((host, *port)).await.map_err(refused)?;
             tune(&stream)?;
-            Self::register(stream, meeting, terms, rank).await
+            Ok(stream)
         };
-        let waited = tokio::time::timeout(terms.rendezvous, connect).await;
-        waited.unwrap_or(Err(HandoffError::Rendezvous(terms.rendezvous)))
+        let stream = within(terms.rendezvous, connect).await?;
+        Self::register(stream, meeting, terms, rank).await
     }
 
     /// Begins a handoff on a connection that there is.
@@ -45,16 +46,19 @@ impl DestinationSession {
         rank: u32,
     ) -> Result<Self, HandoffError> {
         let deadline = Deadline::after(terms.session);
-        let mut channel = Unnamed::new(stream).greet(meeting.identity).await?;
+        let channel = Unnamed::new(stream).greet(meeting.identity).await?;
         let registration = Registration {
             role: Participant::Destination,
             dp_rank: rank,
             order: terms.order,
             engine_type: terms.engine,
         };
-        channel.send(&[Message::Register(registration)]).await?;
         let mut session = Self { channel, deadline, pending: None, timing: None };
-        match session.channel.next().await {
+        let registered = async {
+            session.channel.send(&[Message::Register(registration)]).await?;
+            session.channel.next().await
+        };
+        match within(terms.rendezvous, registered).await {
             Ok(Message::Registered) => Ok(session),
             Ok(message) => Err(session.unexpected(&message)),
             Err(error) => Err(session.failed(error)),
@@ -87,7 +91,9 @@ impl DestinationSession {
             heard = heard => heard,
         };
         match heard {
-            Ok(Message::Action(IssuedAction { id, action: Action::CancelDestination(_) })) => Err(self.cancel(id).await),
+            Ok(Message::Action(IssuedAction { id, action: Action::CancelDestination(_) })) => {
+                Err(self.cancel(id).await)
+            }
             Ok(message) => Err(self.unexpected(&message)),
             Err(error) => Err(self.failed(error)),
         }
@@ -163,4 +169,8 @@ impl DestinationSession {
     fn failed(&mut self, error: HandoffError) -> HandoffError {
         self.channel.failed(error, |message| Message::ProtocolError { message })
     }
+}
+
+async fn within<T>(patience: Duration, work: impl Future<Output = Result<T, HandoffError>>) -> Result<T, HandoffError> {
+    tokio::time::timeout(patience, work).await.unwrap_or(Err(HandoffError::Rendezvous(patience)))
 }

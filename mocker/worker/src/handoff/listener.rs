@@ -9,10 +9,10 @@ use dynosim_wire::card::DisaggregatedEndpoint;
 use dynosim_wire::runtime::advertised_host;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::channel::{Channel, Unnamed};
+use super::channel::{Channel, Stream, Unnamed};
 use super::rendezvous::{Arrival, Expected, Met, Rendezvous, Seat};
 use super::{HandoffError, MAX_HANDOFF_CONNECTIONS, Terms};
 
@@ -26,8 +26,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Sets a connection up: no delay, and the other end's death is noticed.
 pub(super) fn tune(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    let keep_alive =
-        TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE).with_retries(KEEP_ALIVE_TRIES);
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE).with_retries(KEEP_ALIVE_TRIES);
     SockRef::from(stream).set_tcp_keepalive(&keep_alive)
 }
 
@@ -81,7 +80,16 @@ async fn accept(listener: TcpListener, rendezvous: Arc<Rendezvous>) {
     loop {
         let Ok(permit) = permits.clone().acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(welcome(stream, rendezvous.clone(), permit))),
+            Ok((stream, _)) => {
+                let rendezvous = rendezvous.clone();
+                tokio::spawn(async move {
+                    let _permit = permit;
+                    match tune(&stream) {
+                        Ok(()) => welcome(stream, &rendezvous).await,
+                        Err(error) => tracing::debug!(%error, "bootstrap connection ended"),
+                    }
+                });
+            }
             Err(error) => {
                 tracing::warn!(%error, "bootstrap connection was not accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -90,12 +98,10 @@ async fn accept(listener: TcpListener, rendezvous: Arc<Rendezvous>) {
     }
 }
 
-async fn welcome(stream: TcpStream, rendezvous: Arc<Rendezvous>, _permit: OwnedSemaphorePermit) {
+/// Serves a connection until its handoff begins.
+pub(super) async fn welcome(stream: impl Stream, rendezvous: &Arc<Rendezvous>) {
     let patience = rendezvous.terms().rendezvous;
-    let meet = async {
-        tune(&stream)?;
-        introduce(Unnamed::new(stream), &rendezvous).await
-    };
+    let meet = introduce(Unnamed::new(stream), rendezvous);
     match tokio::time::timeout(patience, meet).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "bootstrap connection ended"),
@@ -104,7 +110,7 @@ async fn welcome(stream: TcpStream, rendezvous: Arc<Rendezvous>, _permit: OwnedS
 }
 
 /// Brings a connection to the request that it belongs to.
-pub(super) async fn introduce(connection: Unnamed, rendezvous: &Arc<Rendezvous>) -> Result<(), HandoffError> {
+async fn introduce(connection: Unnamed, rendezvous: &Arc<Rendezvous>) -> Result<(), HandoffError> {
     let (mut channel, message) = connection.open().await?;
     let refuse = |message: &str| Message::ProtocolError { message: message.to_owned() };
     let registration = match message {

@@ -126,6 +126,12 @@ impl Rendezvous {
         self.lock().current()
     }
 
+    /// Handoffs that are known, past ones too.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> usize {
+        self.lock().by_id.len()
+    }
+
     fn leave(&self, id: Uuid, withdrawn: bool) {
         let mut places = self.lock();
         match places.by_id.get_mut(&id) {
