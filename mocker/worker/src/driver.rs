@@ -78,7 +78,12 @@ pub struct InFlight {
 impl EngineHandle {
     fn new(role: Role) -> Self {
         let queue = CommandQueue::new(Clock::start());
-        let shared = Shared { holds_kv: role == Role::Prefill, queue, serials: AtomicU64::new(0), requests: AtomicUsize::new(0) };
+        let shared = Shared {
+            holds_kv: role == Role::Prefill,
+            queue,
+            serials: AtomicU64::new(0),
+            requests: AtomicUsize::new(0),
+        };
         Self { shared: Arc::new(shared) }
     }
 

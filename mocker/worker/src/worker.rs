@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use dynosim_engine::Nanos;
+use dynosim_wire::EndpointId;
 use dynosim_wire::discovery::{Discovery, DiscoveryError, ModelRecord, Record};
 use dynosim_wire::event::EventError;
 use dynosim_wire::request::{RequestServer, ServerError};
-use dynosim_wire::EndpointId;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -122,10 +122,7 @@ impl Worker {
 
     /// Records go in an order that makes a frontend route only to what can serve: first who hears and asks the worker's
     /// cache, then the endpoint, last the model that makes it a target.
-    fn registration(
-        &self,
-        publishers: Publishers,
-    ) -> impl Future<Output = Result<(), WorkerError>> + Send + 'static {
+    fn registration(&self, publishers: Publishers) -> impl Future<Output = Result<(), WorkerError>> + Send + 'static {
         let config = self.config.clone();
         let (discovery, server) = (self.discovery.clone(), self.server.clone());
         let handler = Arc::new(Generate(self.serving.clone()));

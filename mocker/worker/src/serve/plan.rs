@@ -76,11 +76,6 @@ impl Plan {
             salt: self.salt,
         }
     }
-
-    /// The rank that was asked for.
-    pub(super) fn rank(&self) -> Option<u32> {
-        self.rank
-    }
 }
 
 /// The rank that the router has chosen; a prefill worker has a hint of its own.

@@ -1,0 +1,3 @@
+//! Workers as others see them.
+
+mod pace;
