@@ -2,8 +2,8 @@
 
 mod elsewhere;
 mod engine;
-mod fleet;
 mod flags;
+mod fleet;
 mod settings;
 mod system;
 

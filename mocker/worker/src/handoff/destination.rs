@@ -87,7 +87,9 @@ impl DestinationSession {
             heard = heard => heard,
         };
         match heard {
-            Ok(Message::Action(IssuedAction { id, action: Action::CancelDestination(_) })) => Err(self.cancel(id).await),
+            Ok(Message::Action(IssuedAction { id, action: Action::CancelDestination(_) })) => {
+                Err(self.cancel(id).await)
+            }
             Ok(message) => Err(self.unexpected(&message)),
             Err(error) => Err(self.failed(error)),
         }

@@ -26,8 +26,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Sets a connection up: no delay, and the other end's death is noticed.
 pub(super) fn tune(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    let keep_alive =
-        TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE).with_retries(KEEP_ALIVE_TRIES);
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE).with_retries(KEEP_ALIVE_TRIES);
     SockRef::from(stream).set_tcp_keepalive(&keep_alive)
 }
 

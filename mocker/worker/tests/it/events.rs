@@ -2,9 +2,7 @@
 
 use dynosim_wire::codec::Codec;
 use dynosim_wire::discovery::{Bucket, ChannelRecord, Record, SourceRecord};
-use dynosim_wire::event::{
-    EventData, EventSubscriber, KV_EVENTS, RecoveryRequest, RecoveryResponse, RouterEvent,
-};
+use dynosim_wire::event::{EventData, EventSubscriber, KV_EVENTS, RecoveryRequest, RecoveryResponse, RouterEvent};
 use dynosim_wire::hash::block_hashes;
 use dynosim_wire::protocol::RoutingHints;
 use tokio::time::timeout;

@@ -41,8 +41,7 @@ async fn draining_refuses_new_requests_and_lets_running_ones_end() {
     let graph = Graph::new().await;
     let worker = graph.worker(graph.config(r#"{"timing_model":{"type":"fixed","prefill_ms":1,"decode_ms":20}}"#)).await;
     let target = graph.endpoint(worker.id(), "generate").await;
-    let mut stream =
-        graph.client.call::<EngineOutput>(&target, "runs", &request(0..10, 30)).await.expect("an answer");
+    let mut stream = graph.client.call::<EngineOutput>(&target, "runs", &request(0..10, 30)).await.expect("an answer");
     assert!(stream.next().await.expect("not broken").is_some());
     let drained = tokio::spawn(worker.drain(DEADLINE));
     let refused = async {

@@ -10,9 +10,7 @@ use dynosim_wire::discovery::{Bucket, Change, Discovery, EndpointRecord, MemStor
 use dynosim_wire::protocol::{Annotated, EngineOutput, FinishReason, PreprocessedRequest, StopConditions};
 use dynosim_wire::request::{CallError, RequestClient};
 use dynosim_wire::{DiscoveryConfig, EndpointId, EventPlane, RequestPlane, Runtime};
-use dynosim_worker::{
-    CacheTrace, Metrics, Several, System, Worker, WorkerConfig, engine_config, live_timing,
-};
+use dynosim_worker::{CacheTrace, Metrics, Several, System, Worker, WorkerConfig, engine_config, live_timing};
 use tokio::time::timeout;
 
 /// Nothing in these tests takes that long.
@@ -94,9 +92,8 @@ impl Graph {
     pub(crate) async fn ask(&self, worker: &Worker, request: &PreprocessedRequest) -> Result<Answer, CallError> {
         let target = self.endpoint(worker.id(), "generate").await;
         let id = format!("{}-{}", request.model, request.token_ids.len());
-        let mut stream = timeout(DEADLINE, self.client.call::<EngineOutput>(&target, &id, request))
-            .await
-            .expect("in time")?;
+        let mut stream =
+            timeout(DEADLINE, self.client.call::<EngineOutput>(&target, &id, request)).await.expect("in time")?;
         let mut answer = Answer::default();
         while let Some(item) = timeout(DEADLINE, stream.next()).await.expect("in time").expect("not broken") {
             let Annotated { data: Some(output), .. } = item else { continue };

@@ -195,8 +195,7 @@ fn sglang(flags: &EngineFlags) -> Result<Option<Value>, Failure> {
         ("clip_max_new_tokens", flags.sglang_clip_max_new_tokens.map(Value::from)),
         ("schedule_conservativeness", real(conservativeness, flags.sglang_schedule_conservativeness)?),
     ];
-    let object: Map<_, _> =
-        values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    let object: Map<_, _> = values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
     Ok((!object.is_empty()).then_some(Value::Object(object)))
 }
 

@@ -94,18 +94,20 @@ pub(crate) fn resolve(flags: &Flags, env: &Env, mem: Option<&MemStore>) -> Resul
     let source_path = flags.model_path.clone().ok_or_else(|| {
         Failure::input("--model-path: is needed (allowed: a model folder, or any name for the built-in model)")
     })?;
-    let model = ModelFiles::open(&source_path).map_err(|error| Failure::input(format_args!("--model-path: {error}")))?;
+    let model =
+        ModelFiles::open(&source_path).map_err(|error| Failure::input(format_args!("--model-path: {error}")))?;
     if model.built_in {
         let note = format_args!("`{source_path}` is no local folder: a built-in byte-level model stands in");
         Printer(Verbosity::Normal).note(note);
     }
     let read = &mut |path: &std::path::Path| std::fs::read(path);
-    let timing = live_timing(&args, read)
-        .map_err(|error| Failure::input(format_args!("--planner-profile-data: {error}")))?;
+    let timing =
+        live_timing(&args, read).map_err(|error| Failure::input(format_args!("--planner-profile-data: {error}")))?;
     let replayed = match &args.response_replay_trace_path {
-        Some(path) => Some(Arc::new(ReplayedOutputs::open(path).map_err(|error| {
-            Failure::input(format_args!("--response-replay-trace-path: {error}"))
-        })?)),
+        Some(path) => Some(Arc::new(
+            ReplayedOutputs::open(path)
+                .map_err(|error| Failure::input(format_args!("--response-replay-trace-path: {error}")))?,
+        )),
         None => None,
     };
     let grace = env.parse("DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS", "whole seconds")?.unwrap_or(GRACE_S);
@@ -177,7 +179,10 @@ fn check_effects(flags: &Flags, args: &EngineArgs) -> Result<(), Failure> {
         (aggregated && transfer.kv_cache_dtype.is_some_and(|dtype| dtype != KvDtype::Auto), "--kv-cache-dtype"),
         (args.worker_type == Role::Decode && args.zmq_or(flags), "--zmq-kv-events-ports"),
         (args.worker_type == Role::Prefill && args.reasoning.is_some(), "--reasoning"),
-        (args.worker_type == Role::Prefill && args.response_replay_trace_path.is_some(), "--response-replay-trace-path"),
+        (
+            args.worker_type == Role::Prefill && args.response_replay_trace_path.is_some(),
+            "--response-replay-trace-path",
+        ),
     ];
     let pages = flags.engine.sglang_page_size.is_some() && args.engine_type != EngineType::Sglang;
     let others = [
@@ -250,16 +255,14 @@ fn per_worker(flags: &Flags, args: EngineArgs, workers: u32) -> Result<Vec<Engin
         }
         Some(list) => port_list(flag, list, workers, args.dp_size),
     };
-    let bootstrap =
-        ports("--bootstrap-ports", &flags.transfer.bootstrap_ports, args.bootstrap_port, "bootstrap_port")?;
+    let bootstrap = ports("--bootstrap-ports", &flags.transfer.bootstrap_ports, args.bootstrap_port, "bootstrap_port")?;
     let events = ports(
         "--zmq-kv-events-ports",
         &flags.ports.zmq_kv_events_ports,
         args.zmq_kv_events_port,
         "zmq_kv_events_port",
     )?;
-    let replay =
-        ports("--zmq-replay-ports", &flags.ports.zmq_replay_ports, args.zmq_replay_port, "zmq_replay_port")?;
+    let replay = ports("--zmq-replay-ports", &flags.ports.zmq_replay_ports, args.zmq_replay_port, "zmq_replay_port")?;
     let one = |((bootstrap_port, zmq_kv_events_port), zmq_replay_port)| EngineArgs {
         bootstrap_port,
         zmq_kv_events_port,
@@ -297,9 +300,9 @@ fn stagger(flags: &Flags, workers: u32) -> Result<Stagger, Failure> {
 
 fn check_startup(args: &EngineArgs) -> Result<(), Failure> {
     match args.startup_time {
-        Some(seconds) if seconds > DELAY_MAX_S => Err(Failure::input(format_args!(
-            "--startup-time: {seconds} is out of range (allowed: 0 to {DELAY_MAX_S})"
-        ))),
+        Some(seconds) if seconds > DELAY_MAX_S => {
+            Err(Failure::input(format_args!("--startup-time: {seconds} is out of range (allowed: 0 to {DELAY_MAX_S})")))
+        }
         _ => Ok(()),
     }
 }

@@ -14,9 +14,8 @@ pub(crate) fn resolve(env: &Env) -> Result<Option<SystemConfig>, Failure> {
     if port == -1 {
         return Ok(None);
     }
-    let port = u16::try_from(port).map_err(|_| {
-        Failure::input(format_args!("DYN_SYSTEM_PORT: `{port}` cannot be used (allowed: {allowed})"))
-    })?;
+    let port = u16::try_from(port)
+        .map_err(|_| Failure::input(format_args!("DYN_SYSTEM_PORT: `{port}` cannot be used (allowed: {allowed})")))?;
     let host = env.parse("DYN_SYSTEM_HOST", "an IP address")?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let path = |name: &str, default: &str| match env.get(name) {
         None => Ok(default.to_owned()),
