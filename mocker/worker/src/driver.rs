@@ -169,7 +169,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts the thread. `report` is made there, once the handle exists.
+    /// Starts the thread.
     pub fn start<R: Report>(name: &str, config: EngineConfig, mut report: R) -> std::io::Result<Self> {
         let handle = EngineHandle::new(config.role);
         let shared = handle.shared.clone();

@@ -55,6 +55,23 @@ pub(crate) struct CallMetrics {
     pub(crate) rejections: IntCounter,
 }
 
+/// Counts one in a gauge for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Held(IntGauge);
+
+impl Held {
+    pub(crate) fn new(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 impl Calls {
     pub(super) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let own = Families { registry, prefix: "dynamo_component_" };
