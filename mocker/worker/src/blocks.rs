@@ -56,8 +56,7 @@ mod tests {
     fn blocks_of_the_output_are_those_of_a_prompt_that_contains_it() {
         for (prompt_tokens, planned) in [(0, 0), (3, 2), (16, 64), (30, 7), (33, 100), (64, 1), (5, 0)] {
             let prompt: Vec<u32> = (0..prompt_tokens).collect();
-            let output =
-                OutputTokens::drawn(&Arc::new(Vocabulary::new(None, &[])), None, "a", &[], None, planned);
+            let output = OutputTokens::drawn(&Arc::new(Vocabulary::new(None, &[])), None, "a", &[], None, planned);
             let both: Vec<u32> = prompt.iter().copied().chain((0..planned).map(|at| output.get(at))).collect();
             assert_eq!(*plan(&prompt, &output, 16), block_hashes(&both, 16), "{prompt_tokens} and {planned}");
             let blocks = (both.len() / 16) as u32;

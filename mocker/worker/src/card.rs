@@ -2,7 +2,6 @@
 
 use dynosim_engine::Role;
 use dynosim_wire::card::{DisaggregatedEndpoint, ModelCard, RuntimeConfig, WorkerType};
-use dynosim_wire::runtime::advertised_host;
 use serde_json::Value;
 
 use crate::config::WorkerConfig;
@@ -10,8 +9,8 @@ use crate::config::WorkerConfig;
 /// Says that the worker can repeat outputs (as published).
 const OUTPUT_REPLAY_CONSUMER: &str = "output_replay_consumer";
 
-/// The card of a worker.
-pub(crate) fn card(config: &WorkerConfig) -> ModelCard {
+/// The card of a worker; `source` is where decode workers fetch KV.
+pub(crate) fn card(config: &WorkerConfig, source: Option<&DisaggregatedEndpoint>) -> ModelCard {
     let base_url = config.system.serve_model(&config.endpoint, &config.model_name, &config.model);
     let files = config.model.card(&config.model_name, &config.source_path, base_url.as_deref());
     let context_length = config.args.max_model_len.unwrap_or(0);
@@ -26,14 +25,16 @@ pub(crate) fn card(config: &WorkerConfig) -> ModelCard {
         model_type,
         worker_type: Some(worker_type),
         needs,
-        runtime_config: runtime_config(config, context_length),
+        runtime_config: RuntimeConfig {
+            disaggregated_endpoint: source.cloned(),
+            ..runtime_config(config, context_length)
+        },
         ..files
     }
 }
 
 fn runtime_config(config: &WorkerConfig, context_length: u32) -> RuntimeConfig {
     let args = &config.args;
-    let bootstrap_port = args.bootstrap_port.filter(|_| config.role() == Role::Prefill);
     let mut runtime_data = serde_json::Map::new();
     runtime_data.insert(OUTPUT_REPLAY_CONSUMER.to_owned(), Value::Bool(true));
     RuntimeConfig {
@@ -45,10 +46,6 @@ fn runtime_config(config: &WorkerConfig, context_length: u32) -> RuntimeConfig {
         enable_local_indexer: config.answers_recovery(),
         kv_event_publishing_enabled: config.publishes_kv_events(),
         runtime_data,
-        disaggregated_endpoint: bootstrap_port.map(|port| DisaggregatedEndpoint {
-            bootstrap_host: Some(advertised_host(config.runtime.host).to_string()),
-            bootstrap_port: Some(port),
-        }),
         ..RuntimeConfig::default()
     }
 }

@@ -78,7 +78,12 @@ pub struct InFlight {
 impl EngineHandle {
     fn new(role: Role) -> Self {
         let queue = CommandQueue::new(Clock::start());
-        let shared = Shared { holds_kv: role == Role::Prefill, queue, serials: AtomicU64::new(0), requests: AtomicUsize::new(0) };
+        let shared = Shared {
+            holds_kv: role == Role::Prefill,
+            queue,
+            serials: AtomicU64::new(0),
+            requests: AtomicUsize::new(0),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -164,7 +169,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts the thread. `report` is made there, once the handle exists.
+    /// Starts the thread.
     pub fn start<R: Report>(name: &str, config: EngineConfig, mut report: R) -> std::io::Result<Self> {
         let handle = EngineHandle::new(config.role);
         let shared = handle.shared.clone();

@@ -101,7 +101,8 @@ impl Flights {
         self.tickets.get(&serial).copied()
     }
 
-    pub(crate) fn get(&self, rank: u32, request: RequestId) -> Option<&Flight> {
+    /// The request in a slot.
+    pub fn get(&self, rank: u32, request: RequestId) -> Option<&Flight> {
         self.slots[rank as usize].get(request.index())?.as_ref()
     }
 

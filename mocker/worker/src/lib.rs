@@ -21,6 +21,7 @@ mod card;
 pub mod config;
 mod driver;
 mod flight;
+pub mod handoff;
 mod metrics;
 pub mod pace;
 mod progress;

@@ -10,7 +10,7 @@ use dynosim_engine::{Load, Nanos, Pass};
 use dynosim_wire::EndpointId;
 use prometheus::{Encoder, Gauge, Histogram, IntCounter, Registry, TextEncoder};
 
-pub(crate) use calls::CallMetrics;
+pub(crate) use calls::{CallMetrics, Held};
 pub use native::Several;
 
 use crate::flight::{Flight, Flights};

@@ -7,7 +7,7 @@ use dynosim_wire::request::{Call, Handler};
 use dynosim_wire::response::SinkError;
 use dynosim_wire::time;
 
-use crate::metrics::CallMetrics;
+use crate::metrics::{CallMetrics, Held};
 
 /// Remembers what was published. Clones share it.
 #[derive(Clone, Debug)]
@@ -46,11 +46,10 @@ impl Handler for AnswerRecovery {
             let start = time::now();
             metrics.requests.inc();
             metrics.request_bytes.inc_by(call.body.len() as u64);
-            metrics.in_flight.inc();
+            let _held = Held::new(&metrics.in_flight);
             if let Err(error) = answer(&recovery, &metrics, call).await {
                 tracing::debug!(%error, "missed KV events could not be sent");
             }
-            metrics.in_flight.dec();
             metrics.durations.observe(time::now().duration_since(start).as_secs_f64());
         });
     }

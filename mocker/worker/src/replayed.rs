@@ -65,9 +65,7 @@ impl ReplayedOutputs {
     }
 
     fn add(&mut self, row: Row, index: u64, turns: &mut FxHashMap<String, u64>) -> Result<(), String> {
-        let named = |name: Option<String>| {
-            name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
-        };
+        let named = |name: Option<String>| name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
         let session = named(row.session_id).map(|session| {
             let turn = turns.entry(session.clone()).or_default();
             *turn += 1;

@@ -1,10 +1,11 @@
 //! Serves the `generate` endpoint: one task per request, from the call to the last frame.
 
+mod handover;
 mod plan;
 mod stream;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use dynosim_engine::{EngineConfig, KvTransfer, Reasoning, Role};
 use dynosim_wire::protocol::PreprocessedRequest;
@@ -15,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::driver::EngineHandle;
-use crate::metrics::CallMetrics;
+use crate::handoff::{HandoffListener, Terms};
+use crate::metrics::{CallMetrics, Held};
 use crate::replayed::ReplayedOutputs;
 use crate::tokens::Vocabulary;
 use plan::Plan;
@@ -38,6 +40,17 @@ pub(crate) enum EventTokens {
     Dropped,
 }
 
+/// How KV goes from prefill to decode workers.
+#[derive(Debug)]
+pub(crate) enum Handoffs {
+    /// It does not.
+    None,
+    /// From here.
+    Source(HandoffListener),
+    /// To here.
+    Destination(Terms),
+}
+
 /// What all requests of a worker need.
 #[derive(Debug)]
 pub(crate) struct Serving {
@@ -50,6 +63,9 @@ pub(crate) struct Serving {
     pub(crate) reasoning: Option<Reasoning>,
     pub(crate) replayed: Option<Arc<ReplayedOutputs>>,
     pub(crate) transfer: KvTransfer,
+    pub(crate) handoffs: Handoffs,
+    /// The rank of the next request that is handed off without one.
+    pub(crate) turn: AtomicU32,
     pub(crate) sharing: Sharing,
     pub(crate) event_tokens: EventTokens,
     pub(crate) metrics: CallMetrics,
@@ -69,8 +85,7 @@ impl Serving {
         let start = time::now();
         self.metrics.requests.inc();
         self.metrics.request_bytes.inc_by(call.body.len() as u64);
-        self.metrics.in_flight.inc();
-        self.metrics.active.inc();
+        let _held = [Held::new(&self.metrics.in_flight), Held::new(&self.metrics.active)];
         let decoded = call.decode::<PreprocessedRequest>();
         let Call { id, body, responder, .. } = call;
         drop(body);
@@ -83,8 +98,6 @@ impl Serving {
                 }
             } => {}
         }
-        self.metrics.active.dec();
-        self.metrics.in_flight.dec();
         self.metrics.durations.observe(time::now().duration_since(start).as_secs_f64());
     }
 
@@ -103,7 +116,11 @@ impl Serving {
         if let Err(rejection) = self.config.check(plan.prompt_tokens, plan.output.planned()) {
             return stream::reject(self, responder, &rejection.to_string()).await;
         }
-        if let Err(error) = stream::run(self, start, plan, responder).await {
+        let answered = match &plan.bootstrap {
+            None => stream::run(self, start, plan, responder).await,
+            Some(_) => handover::run(self, start, &id, plan, responder).await,
+        };
+        if let Err(error) = answered {
             tracing::debug!(%id, %error, "an answer could not be sent");
         }
     }

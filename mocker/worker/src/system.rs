@@ -78,7 +78,7 @@ pub struct System {
     starts: Readiness,
     /// Where the port is.
     address: Option<SocketAddr>,
-    listener: Option<serve::Guard>,
+    _listener: Option<serve::Guard>,
 }
 
 #[derive(Serialize)]
@@ -105,7 +105,7 @@ impl System {
             required: Vec::new(),
             starts: Readiness::NotReady,
             address: None,
-            listener: None,
+            _listener: None,
         }
     }
 
@@ -117,7 +117,7 @@ impl System {
         let address = listener.local_addr().map_err(fault)?;
         let system = std::sync::Arc::new_cyclic(|own| Self {
             address: Some(address),
-            listener: Some(serve::spawn(listener, config, own.clone())),
+            _listener: Some(serve::spawn(listener, config, own.clone())),
             required: config.required.clone(),
             starts: config.starts,
             ..Self::closed(metrics)
@@ -148,8 +148,10 @@ impl System {
     /// A worker has gone.
     pub(crate) fn remove(&self, worker: u64) {
         let mut state = self.lock();
-        state.endpoints.values_mut().for_each(|workers| drop(workers.remove(&worker)));
-        state.endpoints.retain(|_, workers| !workers.is_empty());
+        state.endpoints.retain(|_, workers| {
+            workers.remove(&worker);
+            !workers.is_empty()
+        });
     }
 
     pub(crate) fn count_uptime(&self, worker: &str) {

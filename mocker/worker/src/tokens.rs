@@ -151,8 +151,7 @@ mod tests {
     #[test]
     fn reasoning_marks_stand_where_the_published_rule_puts_them() {
         let reasoning = Reasoning { start_thinking_token_id: 7, end_thinking_token_id: 8, thinking_ratio: 0.5 };
-        let output =
-            OutputTokens::drawn(&Arc::new(Vocabulary::new(None, &[])), None, "a", &[], Some(reasoning), 10);
+        let output = OutputTokens::drawn(&Arc::new(Vocabulary::new(None, &[])), None, "a", &[], Some(reasoning), 10);
         let marks: Vec<_> = (0..10).filter(|&at| output.get(at) < 1000).collect();
         assert_eq!(marks, [0, 4]);
         assert_eq!((output.get(0), output.get(4)), (7, 8));

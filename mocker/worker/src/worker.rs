@@ -3,22 +3,25 @@
 mod publish;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-use dynosim_engine::Nanos;
+use dynosim_engine::args::EngineType;
+use dynosim_engine::{Nanos, Role};
+use dynosim_wire::EndpointId;
+use dynosim_wire::bootstrap::EngineType as Peer;
 use dynosim_wire::discovery::{Discovery, DiscoveryError, ModelRecord, Record};
 use dynosim_wire::event::EventError;
 use dynosim_wire::request::{RequestServer, ServerError};
-use dynosim_wire::EndpointId;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::WorkerConfig;
 use crate::driver::Driver;
+use crate::handoff::{HandoffError, HandoffListener, Terms};
 use crate::report::{DecisionLog, WorkerReport};
-use crate::serve::{EventTokens, Generate, Serving, Sharing};
+use crate::serve::{EventTokens, Generate, Handoffs, Serving, Sharing};
 use crate::system::Readiness;
 use crate::tokens::Vocabulary;
 use publish::Publishers;
@@ -35,6 +38,9 @@ pub enum WorkerError {
     /// The event plane.
     #[error(transparent)]
     Event(#[from] EventError),
+    /// The port of handoffs, or an engine that has none.
+    #[error(transparent)]
+    Handoff(#[from] HandoffError),
     /// The engine's thread.
     #[error("the engine's thread: {0}")]
     Thread(std::io::Error),
@@ -90,7 +96,8 @@ impl Worker {
             cache_trace: config.cache_trace,
         };
         let driver = Driver::start("engine", config.engine.clone(), report).map_err(WorkerError::Thread)?;
-        let serving = Arc::new(serving(&config, &driver, &name));
+        let handoffs = handoffs(&config).await?;
+        let serving = Arc::new(serving(&config, &driver, &name, handoffs));
         let leave = CancellationToken::new();
         let mut worker = Self { config, discovery, server, serving, driver, registering: None, leave };
         worker.registering = Some(tokio::spawn(worker.registration(publishers)));
@@ -122,14 +129,15 @@ impl Worker {
 
     /// Records go in an order that makes a frontend route only to what can serve: first who hears and asks the worker's
     /// cache, then the endpoint, last the model that makes it a target.
-    fn registration(
-        &self,
-        publishers: Publishers,
-    ) -> impl Future<Output = Result<(), WorkerError>> + Send + 'static {
+    fn registration(&self, publishers: Publishers) -> impl Future<Output = Result<(), WorkerError>> + Send + 'static {
         let config = self.config.clone();
         let (discovery, server) = (self.discovery.clone(), self.server.clone());
         let handler = Arc::new(Generate(self.serving.clone()));
         let leave = self.leave.clone();
+        let source = match &self.serving.handoffs {
+            Handoffs::Source(listener) => Some(listener.endpoint()),
+            Handoffs::None | Handoffs::Destination(_) => None,
+        };
         let register = async move {
             tokio::time::sleep(startup(&config)).await;
             let worker_id = discovery.instance_id();
@@ -137,7 +145,7 @@ impl Worker {
             let record = server.serve(&config.endpoint, worker_id, handler).await?;
             discovery.put(&Record::Endpoint(record)).await?;
             let EndpointId { namespace, component, name: endpoint } = config.endpoint.clone();
-            let card_json = crate::card::card(&config);
+            let card_json = crate::card::card(&config, source.as_ref());
             let model =
                 ModelRecord { namespace, component, endpoint, instance_id: worker_id, card_json, model_suffix: None };
             discovery.put(&Record::Model(Box::new(model))).await?;
@@ -184,7 +192,27 @@ fn decision_log(config: &WorkerConfig) -> Result<Option<DecisionLog>, WorkerErro
     DecisionLog::create(path).map(Some).map_err(fault)
 }
 
-fn serving(config: &WorkerConfig, driver: &Driver, name: &str) -> Serving {
+/// A prefill worker with a port listens there; a decode worker is told by each request where to go.
+async fn handoffs(config: &WorkerConfig) -> Result<Handoffs, WorkerError> {
+    let engine = match config.engine_type() {
+        EngineType::Vllm => Peer::Vllm,
+        EngineType::Sglang => Peer::Sglang,
+        EngineType::Trtllm => Peer::Trtllm,
+    };
+    let terms = || {
+        let session = Duration::from_millis(config.args.handoff_session_timeout_ms);
+        Terms::new(engine, config.transfer()).map(|terms| Terms { session, ..terms })
+    };
+    Ok(match (config.role(), config.args.bootstrap_port) {
+        (Role::Prefill, Some(port)) => {
+            Handoffs::Source(HandoffListener::bind(config.runtime.host, port, terms()?).await?)
+        }
+        (Role::Decode, _) if engine != Peer::Trtllm => Handoffs::Destination(terms()?),
+        _ => Handoffs::None,
+    })
+}
+
+fn serving(config: &WorkerConfig, driver: &Driver, name: &str, handoffs: Handoffs) -> Serving {
     let model = &config.model;
     let caching = config.args.enable_prefix_caching;
     let vllm_events = config.args.zmq_kv_events_port.is_some() && config.publishes_kv_events();
@@ -197,6 +225,8 @@ fn serving(config: &WorkerConfig, driver: &Driver, name: &str) -> Serving {
         reasoning: config.reasoning(),
         replayed: config.replayed.clone(),
         transfer: config.transfer(),
+        handoffs,
+        turn: AtomicU32::new(0),
         sharing: if caching { Sharing::ByContent } else { Sharing::None },
         event_tokens: if vllm_events { EventTokens::Kept } else { EventTokens::Dropped },
         metrics: config.system.metrics().endpoint(&config.endpoint, name),

@@ -1,23 +1,28 @@
 //! `dynosim mocker`: a simulated worker on Dynamo's wire contract.
 
+mod elsewhere;
+mod engine;
+mod flags;
+mod fleet;
+mod settings;
+mod system;
+
+pub(crate) use flags::Flags;
+
 use dynosim_wire::discovery::MemStore;
 
 use crate::failure::Failure;
-use crate::live::{Env, Running};
-
-/// Serve a model with a simulated engine
-#[derive(Debug, clap::Args)]
-pub(crate) struct Flags {
-    #[command(flatten)]
-    pub(crate) runtime: crate::live::RuntimeFlags,
-}
+use crate::live::{Env, Running, run_component};
 
 /// Runs until told to stop.
-pub(crate) fn run(_flags: &Flags) -> Result<(), Failure> {
-    todo!()
+pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
+    let env = Env::of_process();
+    run_component(&env, start(flags.clone(), &env, None))
 }
 
-/// Starts the worker in this process; `mem` is the store that it shares with others, if there is one.
-pub(crate) async fn start(_flags: Flags, _env: &Env, _mem: Option<&MemStore>) -> Result<Box<dyn Running>, Failure> {
-    todo!()
+/// Starts the workers in this process; `mem` is the store that they share with others, if there is one. What comes back
+/// is when all of them can be found.
+pub(crate) async fn start(flags: Flags, env: &Env, mem: Option<&MemStore>) -> Result<Box<dyn Running>, Failure> {
+    let settings = settings::resolve(&flags, env, mem)?;
+    Ok(Box::new(fleet::Fleet::start(settings).await?))
 }

@@ -3,7 +3,9 @@
 //! Left out are the published metrics of parts that do not exist here, the queue before the handler and its permits, and
 //! the transit time, which compares the clocks of two machines.
 
-use prometheus::{Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
 
 use dynosim_wire::EndpointId;
 
@@ -53,20 +55,34 @@ pub(crate) struct CallMetrics {
     pub(crate) rejections: IntCounter,
 }
 
+/// Counts one in a gauge for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Held(IntGauge);
+
+impl Held {
+    pub(crate) fn new(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 impl Calls {
     pub(super) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let own = Families { registry, prefix: "dynamo_component_" };
         let counter = |name, help| own.counter(Some((name, help)), &ENDPOINT_LABELS);
         let in_flight = "Number of requests currently being processed by work handler";
-        let in_flight =
-            IntGaugeVec::new(Opts::new("dynamo_component_inflight_requests", in_flight), &ENDPOINT_LABELS)?;
+        let in_flight = IntGaugeVec::new(Opts::new("dynamo_component_inflight_requests", in_flight), &ENDPOINT_LABELS)?;
         registry.register(Box::new(in_flight.clone()))?;
         let dropped = "Events that subscribers did not get because they did not read";
         let process = Process { registry };
-        let capacity = process.gauge(
-            "dynamo_work_handler_pool_capacity",
-            "Configured worker-pool capacity (total permits)",
-        )?;
+        let capacity =
+            process.gauge("dynamo_work_handler_pool_capacity", "Configured worker-pool capacity (total permits)")?;
         capacity.set(MAX_REQUESTS as i64);
         let first_response = "Backend processing time from handle_payload entry to prologue sent (seconds)";
         Ok(Self {
@@ -76,10 +92,7 @@ impl Calls {
                 "request_bytes_total",
                 "Total number of bytes received in requests by work handler",
             )?,
-            response_bytes: counter(
-                "response_bytes_total",
-                "Total number of bytes sent in responses by work handler",
-            )?,
+            response_bytes: counter("response_bytes_total", "Total number of bytes sent in responses by work handler")?,
             durations: own.histogram(
                 ("request_duration_seconds", "Time spent processing requests by work handler"),
                 buckets::CALL,
@@ -88,10 +101,8 @@ impl Calls {
             requests: counter("requests_total", "Total number of requests processed by work handler")?,
             dropped_events: own
                 .counter(Some(("kv_publisher_engines_dropped_events_total", dropped)), &COMPONENT_LABELS)?,
-            uptime: own.gauge(
-                Some(("uptime_seconds", "Total uptime of the DistributedRuntime in seconds")),
-                &["worker_id"],
-            )?,
+            uptime: own
+                .gauge(Some(("uptime_seconds", "Total uptime of the DistributedRuntime in seconds")), &["worker_id"])?,
             first_response: process.histogram(
                 "dynamo_work_handler_time_to_first_response_seconds",
                 first_response,
@@ -107,10 +118,8 @@ impl Calls {
             )?,
             engine_requests: process
                 .gauge("dynamo_engine_request", "Current number of requests being handled by the engine")?,
-            rejections: process.counter(
-                "dynamo_rejection_request_total",
-                "Requests rejected because the worker is at capacity",
-            )?,
+            rejections: process
+                .counter("dynamo_rejection_request_total", "Requests rejected because the worker is at capacity")?,
         })
     }
 

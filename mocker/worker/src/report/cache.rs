@@ -94,14 +94,7 @@ impl CacheReport {
         self.send();
     }
 
-    fn stored(
-        &mut self,
-        parent: Option<u64>,
-        hashes: &[u64],
-        request: RequestId,
-        position: u32,
-        flights: &Flights,
-    ) {
+    fn stored(&mut self, parent: Option<u64>, hashes: &[u64], request: RequestId, position: u32, flights: &Flights) {
         let Some(content) = flights.content(Ticket { rank: self.rank, request }, position, hashes) else {
             self.lost += hashes.len() as u64;
             return;
@@ -136,8 +129,7 @@ impl CacheReport {
                 block_size: self.block_size,
             });
         }
-        let stored =
-            StoredBlocks { parent_hash: run.parent, start_position: Some(run.position), blocks: run.blocks };
+        let stored = StoredBlocks { parent_hash: run.parent, start_position: Some(run.position), blocks: run.blocks };
         self.push(EventData::Stored(stored));
     }
 

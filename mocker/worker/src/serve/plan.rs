@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub(super) prompt_tokens: u32,
     pub(super) output: OutputTokens,
     pub(super) bootstrap: Option<BootstrapInfo>,
-    rank: Option<u32>,
+    pub(super) rank: Option<u32>,
     priority: i32,
     ignore_eos: bool,
     content: Content,
@@ -75,11 +75,6 @@ impl Plan {
             content: std::mem::take(&mut self.content),
             salt: self.salt,
         }
-    }
-
-    /// The rank that was asked for.
-    pub(super) fn rank(&self) -> Option<u32> {
-        self.rank
     }
 }
 

@@ -12,7 +12,9 @@ use serde_json::Value;
 
 use super::Serving;
 use super::plan::Plan;
-use crate::driver::InFlight;
+use crate::driver::{InFlight, TooManyRequests};
+use crate::handoff::{HandoffError, SourceSession};
+use crate::metrics::Held;
 use crate::pace::Prompt;
 use crate::progress::End;
 use crate::tokens::OutputTokens;
@@ -33,31 +35,40 @@ pub(super) async fn reject(serving: &Serving, responder: Responder, reason: &str
     }
 }
 
-/// Runs a request and streams its output.
+/// Runs a request whose KV stays here and streams its output.
 pub(super) async fn run(
     serving: &Serving,
     start: Instant,
     mut plan: Plan,
     responder: Responder,
 ) -> Result<(), SinkError> {
-    let prompt = if plan.bootstrap.is_some() { Prompt::ByRole } else { Prompt::Here };
-    let request = match serving.engine.submit(plan.request(prompt)) {
+    let request = match serving.engine.submit(plan.request(Prompt::Here)) {
         Ok(request) => request,
-        Err(full) => {
-            serving.metrics.refused.inc();
-            serving.metrics.rejections.inc();
-            return responder.refuse(&full.to_string()).await;
-        }
+        Err(full) => return refuse_full(serving, responder, full).await,
     };
-    serving.metrics.engine_requests.inc();
-    let answered = async {
-        let sink = responder.open().await?;
-        serving.metrics.first_response.observe(time::now().duration_since(start).as_secs_f64());
-        Answer { serving, plan: &plan, request: &request, sink, sent: 0, buffer: Vec::new() }.stream().await
-    };
-    let answered = answered.await;
-    serving.metrics.engine_requests.dec();
-    answered
+    let _held = Held::new(&serving.metrics.engine_requests);
+    let sink = open(serving, start, responder).await?;
+    Answer::new(serving, &plan, &request, sink).stream(None).await
+}
+
+/// The engine has no room.
+async fn refuse_full(serving: &Serving, responder: Responder, full: TooManyRequests) -> Result<(), SinkError> {
+    serving.metrics.refused.inc();
+    serving.metrics.rejections.inc();
+    responder.refuse(&full.to_string()).await
+}
+
+/// Says that an answer follows.
+pub(super) async fn open(serving: &Serving, start: Instant, responder: Responder) -> Result<ResponseSink, SinkError> {
+    let sink = responder.open().await?;
+    serving.metrics.first_response.observe(time::now().duration_since(start).as_secs_f64());
+    Ok(sink)
+}
+
+/// Ends an answer that has no tokens.
+pub(super) async fn fail(serving: &Serving, mut sink: ResponseSink, reason: FinishReason) -> Result<(), SinkError> {
+    sink.push(&EngineOutput { finish_reason: Some(reason), ..EngineOutput::default() })?;
+    finish(serving, sink).await
 }
 
 async fn finish(serving: &Serving, mut sink: ResponseSink) -> Result<(), SinkError> {
@@ -67,15 +78,17 @@ async fn finish(serving: &Serving, mut sink: ResponseSink) -> Result<(), SinkErr
 }
 
 /// How an output ended.
-enum Ended {
+pub(super) enum Ended {
     /// By itself.
     End(End),
     /// By its client.
     Cancelled(Cancel),
+    /// Its KV could not be handed off.
+    HandoffFailed(HandoffError),
 }
 
 /// An answer in the making.
-struct Answer<'a> {
+pub(super) struct Answer<'a> {
     serving: &'a Serving,
     plan: &'a Plan,
     request: &'a InFlight,
@@ -85,9 +98,28 @@ struct Answer<'a> {
     buffer: Vec<u32>,
 }
 
-impl Answer<'_> {
-    async fn stream(mut self) -> Result<(), SinkError> {
-        let ended = self.output().await?;
+impl<'a> Answer<'a> {
+    pub(super) fn new(serving: &'a Serving, plan: &'a Plan, request: &'a InFlight, sink: ResponseSink) -> Self {
+        Self { serving, plan, request, sink, sent: 0, buffer: Vec::new() }
+    }
+
+    /// Streams to the end. `source` is where a prefill worker's KV goes.
+    pub(super) async fn stream(mut self, mut source: Option<SourceSession>) -> Result<(), SinkError> {
+        let ended = match &mut source {
+            None => self.output().await?,
+            Some(session) => match session.during(self.output()).await {
+                Ok(ended) => ended?,
+                Err(error) => Ended::HandoffFailed(error),
+            },
+        };
+        let ended = match ended {
+            Ended::End(End::Complete) if self.serving.role() == Role::Prefill => self.hand_over(source).await?,
+            ended => ended,
+        };
+        self.end(ended).await
+    }
+
+    async fn end(self, ended: Ended) -> Result<(), SinkError> {
         match ended {
             // Who wants nothing more gets nothing more.
             Ended::Cancelled(Cancel::Kill) => {
@@ -98,18 +130,14 @@ impl Answer<'_> {
                 self.serving.metrics.cancellations.inc();
                 self.close(FinishReason::Cancelled).await
             }
-            Ended::End(End::Complete) => {
-                if self.serving.role() == Role::Prefill {
-                    self.hand_over().await;
-                }
-                self.close(FinishReason::Length).await
-            }
+            Ended::End(End::Complete) => self.close(FinishReason::Length).await,
             Ended::End(End::Rejected(rejection)) => {
                 self.close(FinishReason::Error(format!("request rejected: {rejection}"))).await
             }
             Ended::End(End::OutOfMemory) => {
                 self.close(FinishReason::Error("out of KV cache, even alone".to_owned())).await
             }
+            Ended::HandoffFailed(error) => self.close(FinishReason::Error(error.to_string())).await,
             // The frontend sees a broken stream, as of a worker that died, and may try another one.
             Ended::End(End::Stopped) => Ok(()),
         }
@@ -153,13 +181,28 @@ impl Answer<'_> {
         self.sink.flush().await
     }
 
-    /// A prefill worker without a meeting: the KV takes its time to leave, then its blocks are free.
-    async fn hand_over(&mut self) {
-        let delay = self.serving.transfer.delay(self.plan.prompt_tokens, 0);
-        if delay.0 > 0 {
-            tokio::time::sleep(Duration::from_nanos(delay.0)).await;
-        }
-        self.request.release();
+    /// The prompt is computed: its KV leaves, then its blocks are free. Without a meeting it just takes its time.
+    async fn hand_over(&mut self, source: Option<SourceSession>) -> Result<Ended, SinkError> {
+        self.flush().await?;
+        let (prompt_tokens, request) = (self.plan.prompt_tokens, self.request);
+        let delay = self.serving.transfer.delay(prompt_tokens, 0);
+        let leave = async {
+            let Some(mut session) = source else {
+                tokio::time::sleep(Duration::from_nanos(delay.0)).await;
+                request.release();
+                return Ok(());
+            };
+            session.transfer(prompt_tokens).await?;
+            request.release();
+            session.complete().await
+        };
+        Ok(tokio::select! {
+            cancel = self.sink.cancelled() => Ended::Cancelled(cancel),
+            left = leave => match left {
+                Ok(()) => Ended::End(End::Complete),
+                Err(error) => Ended::HandoffFailed(error),
+            }
+        })
     }
 
     async fn close(mut self, reason: FinishReason) -> Result<(), SinkError> {

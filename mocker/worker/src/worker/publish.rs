@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use dynosim_wire::EndpointId;
-use dynosim_wire::discovery::{
-    Discovery, EndpointRecord, Record, Scope, SourceMetadata, SourceRecord, WorkerRef,
-};
+use dynosim_wire::discovery::{Discovery, EndpointRecord, Record, Scope, SourceMetadata, SourceRecord, WorkerRef};
 use dynosim_wire::event::{EventPublisher, FORWARD_PASS_METRICS, KV_EVENTS, KV_METRICS, VllmPublisher};
 use dynosim_wire::request::RequestServer;
 
@@ -39,7 +37,8 @@ pub(super) struct Publishers {
 impl Publishers {
     pub(super) async fn start(config: &WorkerConfig, worker_id: u64) -> Result<Self, WorkerError> {
         let ranks = config.args.dp_size;
-        let publisher = async |topic: &str| EventPublisher::start(&config.runtime, scope(&config.endpoint), topic).await;
+        let publisher =
+            async |topic: &str| EventPublisher::start(&config.runtime, scope(&config.endpoint), topic).await;
         let mut caches = Vec::new();
         for rank in (0..ranks).filter(|_| config.publishes_kv_events()) {
             caches.push(Cache {
@@ -48,12 +47,7 @@ impl Publishers {
                 vllm: vllm(config, rank).await?,
             });
         }
-        Ok(Self {
-            caches,
-            loads: publisher(KV_METRICS).await?,
-            passes: publisher(FORWARD_PASS_METRICS).await?,
-            ranks,
-        })
+        Ok(Self { caches, loads: publisher(KV_METRICS).await?, passes: publisher(FORWARD_PASS_METRICS).await?, ranks })
     }
 
     pub(super) fn cache_reports(&self, config: &WorkerConfig, worker_id: u64) -> Vec<CacheReport> {
