@@ -7,4 +7,5 @@
 
 mod generate;
 mod http;
+mod openai;
 mod text;
