@@ -5,6 +5,8 @@
 //!          ◄──SSE── http ◄── text (detokenizer, stops) ◄── migration ◄── response plane ◄──────────┘
 //! ```
 
+#[doc(hidden)]
+pub mod fuzzing;
 mod generate;
 mod http;
 mod openai;
