@@ -1,4 +1,4 @@
-//! The OpenAI HTTP server in front of workers.
+//! The `OpenAI` HTTP server in front of workers.
 //!
 //! ```text
 //!   client ──HTTP──► http ──► text (template, tokenizer) ──► models ──► route ──► request plane ──► worker

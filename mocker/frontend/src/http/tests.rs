@@ -1,7 +1,6 @@
 //! The server over real connections, with a serving side that answers what it is told.
 
 mod bad_bodies;
-mod byhand;
 mod client;
 mod fake;
 mod malformed;

