@@ -148,7 +148,7 @@ pub(crate) trait Service: Send + Sync + 'static {
     fn observe(&self, model: &str, endpoint: Endpoint, delivery: Delivery, received: Instant) -> Self::Observer;
     /// Sends a request to the workers. `model`, `token_ids`, `stop_conditions`, `sampling_options`, `output_options`,
     /// `eos_token_ids`, `annotations`, the client's part of `routing` and `request_timestamp_ms` are set;
-    /// `mdc_sum` and what the router decides are not. `max_tokens` is always set, at most what the context leaves.
+    /// `mdc_sum` and what the router decides are not. A missing `max_tokens` stays missing: the worker decides what it is.
     fn generate(
         &self,
         model: &Self::Model,
