@@ -94,6 +94,7 @@ pub struct DisaggregatedEndpoint {
 }
 
 /// What an engine tells routers about itself.
+#[allow(clippy::struct_excessive_bools, reason = "the published record has these fields")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RuntimeConfig {

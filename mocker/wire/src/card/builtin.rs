@@ -105,7 +105,7 @@ fn pieces() -> Vec<String> {
 
 /// The characters that stand for bytes: printable ones for themselves, others from U+0100 on.
 fn byte_symbols() -> Vec<char> {
-    let mut stand_ins = ('\u{100}'..).into_iter();
+    let mut stand_ins = '\u{100}'..;
     let mut symbol = |byte: u8| match byte {
         0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => char::from(byte),
         // There are 68 others, so the range never ends.

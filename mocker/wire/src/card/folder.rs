@@ -68,7 +68,7 @@ impl ModelFiles {
         if given.exists() {
             return Err(fault(given, &"is a file, but a folder or the name of a model is wanted"));
         }
-        Self::read(built_in_folder()?, true)
+        Self::read(built_in_folder(&std::env::temp_dir())?, true)
     }
 
     fn read(folder: PathBuf, built_in: bool) -> Result<Self, ModelFolderError> {
@@ -182,15 +182,15 @@ fn token_ids(config: &Value) -> Result<Vec<u32>, String> {
         .ok_or_else(|| format!("`eos_token_id` is {value} (allowed: an id from 0 to {}, or a list of such)", u32::MAX))
 }
 
-/// The folder of the built-in model; writes it if it isn't there.
-fn built_in_folder() -> Result<PathBuf, ModelFolderError> {
+/// The folder of the built-in model below `place`; writes it if it isn't there.
+fn built_in_folder(place: &Path) -> Result<PathBuf, ModelFolderError> {
     let files = builtin_files();
     let mut hasher = blake3::Hasher::new();
     for (name, content) in &files {
         hasher.update(name.as_bytes()).update(&[0]).update(content);
     }
     let checksum = hasher.finalize().to_hex();
-    let folder = std::env::temp_dir().join(format!("dynosim-model-{}", &checksum[..16]));
+    let folder = place.join(format!("dynosim-model-{}", &checksum[..16]));
     if !holds(&folder, &files) {
         publish(&folder, &files).map_err(|error| fault(&folder, &error))?;
     }
@@ -217,3 +217,6 @@ fn publish(folder: &Path, files: &[(&str, Vec<u8>)]) -> io::Result<()> {
     fs::remove_dir_all(&draft)?;
     repaired
 }
+
+#[cfg(test)]
+mod tests;

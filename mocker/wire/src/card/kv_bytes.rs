@@ -18,7 +18,7 @@ pub(super) fn field<'a>(config: &'a Value, name: &str) -> Option<&'a Value> {
 pub(super) fn count(config: &Value, name: &str) -> Result<Option<u64>, String> {
     field(config, name)
         .map(|value| {
-            let allowed = value.as_u64().filter(|count| *count <= u64::from(u32::MAX));
+            let allowed = value.as_u64().filter(|count| u32::try_from(*count).is_ok());
             allowed.ok_or_else(|| format!("`{name}` is {value} (allowed: 0 to {})", u32::MAX))
         })
         .transpose()

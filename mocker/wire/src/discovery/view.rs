@@ -102,7 +102,7 @@ impl Watcher {
                 }
             }
             tokio::select! {
-                changed = view.changed() => if changed.is_err() { return },
+                alive = view.changed() => if alive.is_err() { return },
                 () = self.sender.closed() => return,
             }
         }

@@ -1,6 +1,14 @@
 //! The live contract between processes: stores, planes, peers.
 
+mod card_files;
+mod discovery_etcd;
+mod discovery_etcd_faults;
 mod discovery_file;
+mod discovery_file_faults;
 mod discovery_mem;
+mod discovery_upstream;
+mod etcd_server;
+mod program;
 mod sample;
 mod planes;
+mod upstream;

@@ -48,7 +48,12 @@ impl Told {
 
     /// The next change; fails if none comes.
     pub(crate) async fn next(&mut self) -> Change {
-        let change = tokio::time::timeout(DEADLINE, self.watch.next()).await.expect("no change in time");
+        self.next_within(DEADLINE).await
+    }
+
+    /// The next change, if it may take longer.
+    pub(crate) async fn next_within(&mut self, limit: Duration) -> Change {
+        let change = tokio::time::timeout(limit, self.watch.next()).await.expect("no change in time");
         let change = change.expect("the watch has ended");
         match &change {
             Change::Put(key, record) => {
@@ -76,9 +81,10 @@ impl Told {
         }
     }
 
-    /// True once the watch is over.
+    /// True once the watch is over, whatever it tells until then.
     pub(crate) async fn ends(&mut self) -> bool {
-        tokio::time::timeout(DEADLINE, self.watch.next()).await.is_ok_and(|change| change.is_none())
+        let end = async { while self.watch.next().await.is_some() {} };
+        tokio::time::timeout(DEADLINE, end).await.is_ok()
     }
 
     /// Nothing is told for this long.

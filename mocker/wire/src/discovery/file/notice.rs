@@ -27,8 +27,8 @@ impl Notice {
         };
         match notify::recommended_watcher(handler) {
             Ok(watcher) => {
-                let watched = Bucket::ALL.map(|bucket| (bucket_folder(root, bucket), None)).to_vec();
-                Some(Self { watcher, watched })
+                let folders = Bucket::ALL.map(|bucket| (bucket_folder(root, bucket), None)).to_vec();
+                Some(Self { watcher, watched: folders })
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot be told of changes in the discovery folder; polling it instead");
