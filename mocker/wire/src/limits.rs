@@ -24,7 +24,12 @@ pub const REPLAY_BATCHES: usize = 10_000;
 pub const MAX_RECORD_BYTES: usize = 1024 * 1024;
 /// Changes that wait for a watcher of discovery; then its task waits.
 pub const MAX_QUEUED_CHANGES: usize = 256;
-<<<<<<< HEAD
+/// Largest answer or message of etcd in bytes: a page of [`ETCD_PAGE`] values of etcd's own limit (1.5 MiB), as base64.
+pub const MAX_ETCD_ANSWER_BYTES: usize = 128 * 1024 * 1024;
+/// Keys that are read from etcd at once.
+pub const ETCD_PAGE: usize = 64;
+/// Requests to the task that writes to etcd which may wait for it.
+pub const MAX_QUEUED_WRITES: usize = 64;
 /// Requests of a connection that were read but not acknowledged are held back once that many bytes wait to be sent.
 pub const MAX_OUTBOX_BYTES: usize = 8 * 1024 * 1024;
 /// Largest answer to one request frame in bytes: an acknowledgement is empty, a refusal says why.
@@ -54,11 +59,3 @@ pub const CALL_BACK_GRACE: Duration = Duration::from_secs(1);
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the other side is waited for to close a response that is complete.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-=======
-/// Largest answer or message of etcd in bytes: a page of [`ETCD_PAGE`] values of etcd's own limit (1.5 MiB), as base64.
-pub const MAX_ETCD_ANSWER_BYTES: usize = 128 * 1024 * 1024;
-/// Keys that are read from etcd at once.
-pub const ETCD_PAGE: usize = 64;
-/// Requests to the task that writes to etcd which may wait for it.
-pub const MAX_QUEUED_WRITES: usize = 64;
->>>>>>> discovery

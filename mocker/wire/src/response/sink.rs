@@ -145,6 +145,11 @@ impl ResponseSink {
         Ok(())
     }
 
+    /// Bytes that were added and not sent yet.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.len() - self.sent
+    }
+
     /// Sends what was added. Waits while the frontend does not read. Dropped half-way, the next flush goes on there.
     pub async fn flush(&mut self) -> Result<(), SinkError> {
         match poll_fn(|cx| self.poll_flush(cx)).await {
