@@ -165,7 +165,7 @@ async fn a_decode_worker_that_dies_moves_the_request_through_prefill_again() {
     until_instances(&frontend, 3).await;
     for _ in 0..2 {
         let answer = post(frontend.address(), &completion(10)).await;
-        let usage = &answer.events().last().unwrap()["usage"];
+        let usage = answer.events().last().unwrap()["usage"].clone();
         assert_eq!((usage["prompt_tokens"].as_u64(), usage["completion_tokens"].as_u64()), (Some(3), Some(10)));
     }
     assert_eq!((dying.seen.count(), good.seen.count(), prefill.seen.count()), (1, 2, 3));
