@@ -81,6 +81,8 @@ pub struct FrontendConfig {
     pub buckets: Buckets,
     /// Seed of random routing.
     pub seed: u64,
+    /// Largest body of a request in bytes, if it differs from the usual limit.
+    pub body_limit: Option<usize>,
     /// A worker that gives nothing for that long is lost.
     pub idle_limit: Duration,
     /// Time that running requests get when the frontend stops.

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::config::FrontendConfig;
-use crate::http::Server;
+use crate::http::{Limits, Server};
 use crate::metrics::Metrics;
 use crate::models::Registry;
 use crate::route::Router;
@@ -79,7 +79,10 @@ impl Frontend {
             idle_limit: config.idle_limit,
         });
         let canary = tokio::spawn(watch_timers(metrics));
-        let server = Server::start(listener, Arc::new(Serving { core, registry }));
+        let mut limits = Limits::default();
+        limits.body_bytes = config.body_limit.unwrap_or(limits.body_bytes);
+        let server = Server::start(listener, Arc::new(Serving { core, registry }), limits)
+            .map_err(|source| FrontendError::Bind { address: config.address, source })?;
         Ok(Self { server, client, discovery, canary, grace: config.grace })
     }
 

@@ -93,7 +93,6 @@ pub(crate) struct Families {
     pub(crate) migration_seconds: HistogramVec,
     pub(crate) too_long: IntCounterVec,
     pub(crate) cancellations: IntCounterVec,
-    pub(crate) rejections: IntCounterVec,
 }
 
 /// What workers say of a model.
@@ -149,7 +148,6 @@ impl Families {
             migration_seconds: make.histograms(&make.own("model_migration_duration_seconds"), "Seconds from the loss of a worker until the request went on or failed", &MIGRATION_S, &["migration_type", "model", "outcome"])?,
             too_long: make.counters(&make.own("model_migration_max_seq_len_exceeded_total"), "Requests that became too long to move", &["model"])?,
             cancellations: by_request("model_cancellation_total", "Requests that their client cancelled")?,
-            rejections: make.counters(&make.own("model_rejection_total"), "Requests that every worker refused", &["endpoint", "model"])?,
         })
     }
 }

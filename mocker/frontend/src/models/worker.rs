@@ -1,7 +1,7 @@
 //! A worker as the router sees it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use dynosim_wire::card::{ModelCard, WorkerType};
@@ -33,8 +33,6 @@ pub(crate) struct Worker {
     born: Instant,
     /// Passed over until then, milliseconds after `born`.
     cool_down_ms: AtomicU64,
-    /// It was in use, so its series are on `/metrics`.
-    pub(crate) measured: AtomicBool,
 }
 
 impl Worker {
@@ -53,7 +51,6 @@ impl Worker {
             in_flight: AtomicU32::new(0),
             born: dynosim_wire::time::now(),
             cool_down_ms: AtomicU64::new(0),
-            measured: AtomicBool::new(false),
         }
     }
 

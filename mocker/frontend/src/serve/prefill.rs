@@ -90,13 +90,12 @@ pub(crate) fn prefill_request(request: &mut PreprocessedRequest) -> Preprocessed
 /// Where a prefill worker and whoever decodes meet.
 pub(crate) fn meeting(worker: &Worker) -> Option<BootstrapInfo> {
     let bootstrap = worker.bootstrap.as_ref()?;
-    let handoff = Uuid::new_v4();
     Some(BootstrapInfo {
         bootstrap_host: bootstrap.host.clone(),
         bootstrap_port: bootstrap.port,
         // Half of another unique number, positive for peers with signed numbers.
         bootstrap_room: Uuid::new_v4().as_u64_pair().1 >> 1,
-        handoff_id: Some(handoff.to_string()),
+        handoff_id: Some(Uuid::new_v4()),
     })
 }
 

@@ -42,7 +42,6 @@ enum Taken {
     Again,
     /// The request must move.
     Lost(String),
-    Over,
 }
 
 impl Stream {
@@ -269,7 +268,6 @@ impl Outputs for Stream {
                         return Ok(Some(end));
                     }
                 }
-                Taken::Over => return Ok(None),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Flags over environment over defaults.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU16, NonZeroU64};
 use std::time::Duration;
 
 use dynosim_frontend::{
@@ -45,6 +45,7 @@ pub(super) fn resolve(flags: &Flags, env: &Env, mem: Option<&MemStore>) -> Resul
         metrics_prefix: metrics_prefix(flags, env),
         buckets: buckets(env)?,
         seed: DEFAULT_SEED,
+        body_limit: body_limit(env)?,
         idle_limit: seconds(env, &["DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS"])?.unwrap_or(DEFAULT_IDLE_LIMIT),
         grace: seconds(
             env,
@@ -65,6 +66,11 @@ fn seconds(env: &Env, names: &[&str]) -> Result<Option<Duration>, Failure> {
         }
     }
     Ok(None)
+}
+
+fn body_limit(env: &Env) -> Result<Option<usize>, Failure> {
+    let megabytes: Option<NonZeroU16> = env.parse("DYN_HTTP_BODY_LIMIT_MB", "1 to 65535")?;
+    Ok(megabytes.map(|count| usize::from(count.get()) << 20))
 }
 
 fn routing(flags: &Flags, env: &Env) -> Result<RoutingMode, Failure> {
