@@ -156,7 +156,9 @@ mod tests {
     fn what_was_seen_is_summed_up_as_in_a_simulated_run() {
         let mut run = Measurement::new(Sla { ttft_ms: Some(25.0), ..Sla::default() }, true);
         (0..4).for_each(|late| run.sent(Nanos::from_ms(f64::from(late))));
-        [10.0, 20.0, 40.0].into_iter().for_each(|gap| run.gap(Nanos::from_ms(gap), 1));
+        for gap in [10.0, 20.0, 40.0] {
+            run.gap(Nanos::from_ms(gap), 1);
+        }
         run.completed(&seen(0, 10.0, &[30.0, 40.0, 60.0], Some(64)), "a".into());
         run.completed(&seen(1, 20.0, &[50.0, 90.0], Some(0)), "b".into());
         run.failed(&seen(2, 30.0, &[35.0], None), "c".into(), "broken".to_owned());

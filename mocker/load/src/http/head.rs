@@ -95,7 +95,7 @@ mod tests {
         assert_eq!((stream.media, stream.body, stream.keep_alive), (Media::Events, Body::chunked(), true));
         let sized = parse("HTTP/1.1 503 Busy\r\ncontent-length: 7\r\nconnection: close\r\n\r\nsee you");
         assert_eq!((sized.status, sized.body, sized.keep_alive), (503, Body::sized(7), false));
-        assert_eq!(sized.length, 62);
+        assert_eq!(sized.length, 59);
         let old = parse("HTTP/1.0 200 OK\r\n\r\n");
         assert_eq!((old.body, old.keep_alive), (Body::UntilClose, false));
         assert_eq!(parse("HTTP/1.1 100 Continue\r\n\r\n").body, Body::sized(0));
