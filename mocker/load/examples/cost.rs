@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         block_size: options.block_size,
         admission: Admission::Concurrency(concurrency),
         end: None,
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_mins(1),
         connections: 65_536,
         warmup_requests: 0,
         sla: Sla::default(),

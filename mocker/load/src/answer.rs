@@ -33,12 +33,15 @@ impl Tokens {
     }
 }
 
-/// What the server says of an answer.
+/// What the server says of an answer's tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    pub(crate) prompt_tokens: Option<u32>,
-    pub(crate) completion_tokens: Option<u32>,
-    pub(crate) cached_tokens: Option<u32>,
+    /// Prompt tokens.
+    pub(crate) prompt: Option<u32>,
+    /// Output tokens.
+    pub(crate) completion: Option<u32>,
+    /// Prompt tokens found in the prefix cache.
+    pub(crate) cached: Option<u32>,
 }
 
 /// Whether more is to come.
@@ -48,6 +51,17 @@ pub(crate) enum State {
     Open,
     /// It is.
     Complete,
+}
+
+/// Whether the choice has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finish {
+    /// Not yet.
+    Missing,
+    /// With text, or the stream said that it is done.
+    Seen,
+    /// At this time, in an event without text.
+    Bare(Nanos),
 }
 
 /// How far a response has come.
@@ -73,10 +87,7 @@ pub(crate) struct Answer {
     pub(crate) reusable: bool,
     /// The start of the head, or a body that is kept.
     kept: Vec<u8>,
-    /// Some choice has ended, or the stream said that it is done.
-    finished: bool,
-    /// When a choice ended without text of its own.
-    bare_end: Option<Nanos>,
+    finish: Finish,
     /// An `error` event has begun.
     error_event: bool,
     pub(crate) tokens: Tokens,
@@ -92,8 +103,7 @@ impl Answer {
             keep_alive: false,
             reusable: false,
             kept: Vec::new(),
-            finished: false,
-            bare_end: None,
+            finish: Finish::Missing,
             error_event: false,
             tokens: Tokens::default(),
             usage: Usage::default(),
@@ -186,7 +196,7 @@ impl Answer {
     }
 
     fn events(&mut self, data: &[u8], at: Nanos, gap: &mut impl FnMut(Nanos)) -> Result<(), Failure> {
-        let Self { stage: Stage::Events(lines), finished, bare_end, error_event, tokens, usage, .. } = self else {
+        let Self { stage: Stage::Events(lines), finish, error_event, tokens, usage, .. } = self else {
             return Ok(());
         };
         lines.feed(data, |line| {
@@ -200,16 +210,16 @@ impl Answer {
                         return Err(error(&message));
                     }
                     usage.take(&chunk);
-                    *finished |= chunk.is_finished;
                     if chunk.has_text {
                         tokens.note(at).into_iter().for_each(&mut *gap);
-                    } else if chunk.is_finished {
-                        *bare_end = Some(at);
+                    }
+                    if chunk.is_finished {
+                        *finish = if chunk.has_text { Finish::Seen } else { Finish::Bare(at) };
                     }
                 }
-                Line::Done => *finished = true,
+                Line::Done if *finish == Finish::Missing => *finish = Finish::Seen,
                 Line::Error => *error_event = true,
-                Line::Comment(_) | Line::Other => {}
+                Line::Done | Line::Comment(_) | Line::Other => {}
             }
             Ok(())
         })
@@ -225,12 +235,12 @@ impl Answer {
             Stage::Events(_) if self.error_event => return Err(error("")),
             Stage::Head | Stage::Events(_) => {}
         }
-        if !self.finished {
+        if self.finish == Finish::Missing {
             return Err(Failure::broken("the answer ended without a finish reason"));
         }
         // Tokens without text, as parts of a letter are, come with the end at the latest.
-        if let Some(end) = self.bare_end
-            && self.usage.completion_tokens.unwrap_or(1) > self.tokens.events
+        if let Finish::Bare(end) = self.finish
+            && self.usage.completion.unwrap_or(1) > self.tokens.events
         {
             self.tokens.note(end).into_iter().for_each(gap);
         }
@@ -247,7 +257,9 @@ impl Answer {
             return Err(error(&message));
         }
         self.usage.take(&chunk);
-        self.finished = chunk.is_finished;
+        if chunk.is_finished {
+            self.finish = Finish::Seen;
+        }
         if chunk.has_text || chunk.is_finished {
             self.tokens.note(at);
         }
@@ -258,9 +270,9 @@ impl Answer {
 impl Usage {
     /// The newest word counts: some servers tell with every chunk.
     fn take(&mut self, chunk: &Chunk) {
-        self.prompt_tokens = chunk.prompt_tokens.or(self.prompt_tokens);
-        self.completion_tokens = chunk.completion_tokens.or(self.completion_tokens);
-        self.cached_tokens = chunk.cached_tokens.or(self.cached_tokens);
+        self.prompt = chunk.prompt_tokens.or(self.prompt);
+        self.completion = chunk.completion_tokens.or(self.completion);
+        self.cached = chunk.cached_tokens.or(self.cached);
     }
 }
 
@@ -313,7 +325,7 @@ mod tests {
         assert_eq!(gaps, [1.0, 0.0, 1.0]);
         let ms = Nanos::from_ms;
         assert_eq!(answer.tokens, Tokens { events: 4, first: ms(2.0), second: ms(3.0), last: ms(4.0) });
-        assert_eq!(answer.usage, Usage { prompt_tokens: Some(9), completion_tokens: Some(4), cached_tokens: None });
+        assert_eq!(answer.usage, Usage { prompt: Some(9), completion: Some(4), cached: None });
 
         // The same in single bytes.
         let all = [HEAD, &token, &twice, &token, &rest].concat();
@@ -346,7 +358,7 @@ mod tests {
         let (state, answer, _) = feed(&[&head, &body[..20], &body[20..]]);
         assert_eq!((state, answer.reusable), (Ok(State::Complete), true));
         assert_eq!((answer.tokens.events, answer.tokens.first), (1, Nanos::from_ms(3.0)));
-        assert_eq!(answer.usage.completion_tokens, Some(3));
+        assert_eq!(answer.usage.completion, Some(3));
     }
 
     #[test]

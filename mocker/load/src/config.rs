@@ -7,7 +7,7 @@ use dynosim_replay::{Admission, Sla};
 
 use crate::target::Target;
 
-/// The OpenAI route that requests go to.
+/// The `OpenAI` route that requests go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// `/v1/completions`: the prompt is exactly what the workload says.

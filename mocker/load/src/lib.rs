@@ -1,4 +1,4 @@
-//! Load generator: the workloads of an offline run against any OpenAI endpoint.
+//! Load generator: the workloads of an offline run against any `OpenAI` endpoint.
 //!
 //! ```text
 //!   Workload ──► Schedule ──► Run ──► Requests (prompt text or ids) ──► Pool of connections ──► server

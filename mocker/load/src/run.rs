@@ -18,7 +18,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::limits::{EVENTS_PER_POLL, HEARTBEAT, READ_BUFFER, SENDS_PER_TURN, WARMUP_CONCURRENCY};
 use crate::pool::Pool;
 use crate::requests::Requests;
-use crate::schedule::{Due, Schedule};
+use crate::schedule::{Outgoing, Schedule};
 use crate::stop::Stop;
 
 /// Sets prompts of the warm-up apart from all of the run.
@@ -181,7 +181,7 @@ impl<'r> Run<'r> {
                 // A request that ends makes room and wakes the loop.
                 return Ok(None);
             }
-            let Some(Due { turn, due, request }) = self.schedule.take(now)? else { break };
+            let Some(Outgoing { turn, due, request }) = self.schedule.take(now)? else { break };
             now = self.clock.now();
             self.measurement.sent(now.since(due));
             let flight = Flight { turn, sent: now, answer: Answer::new() };
@@ -194,7 +194,9 @@ impl<'r> Run<'r> {
     }
 
     fn give_back(&mut self, buffer: Option<Vec<u8>>) {
-        buffer.into_iter().for_each(|buffer| self.schedule.give_back(buffer));
+        if let Some(buffer) = buffer {
+            self.schedule.give_back(buffer);
+        }
     }
 
     fn handle(&mut self, token: Token, writable: bool, readable: bool, closed: bool) {
@@ -267,16 +269,16 @@ impl<'r> Run<'r> {
     fn measured(&self, flight: &Flight) -> Measured {
         let Flight { turn, sent, answer } = flight;
         let Tokens { events, first, second, last } = answer.tokens;
-        let told = answer.usage.completion_tokens.filter(|_| events > 0);
+        let told = answer.usage.completion.filter(|_| events > 0);
         let counted = if self.answering == Answering::Whole && events > 0 { turn.output_tokens } else { events };
         Measured {
-            turn: Turn { input_tokens: answer.usage.prompt_tokens.unwrap_or(turn.input_tokens), ..*turn },
+            turn: Turn { input_tokens: answer.usage.prompt.unwrap_or(turn.input_tokens), ..*turn },
             sent: *sent,
             first_token: first,
             second_token: if events > 1 { second } else { first },
             last_token: last,
             tokens: told.filter(|&tokens| tokens > 0).unwrap_or(counted),
-            cached_tokens: answer.usage.cached_tokens,
+            cached_tokens: answer.usage.cached,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::requests::Requests;
 
 /// A written request and when it is due.
 #[derive(Debug)]
-pub(crate) struct Due {
+pub(crate) struct Outgoing {
     pub(crate) turn: Turn,
     pub(crate) due: Nanos,
     pub(crate) request: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct Schedule<'w> {
     admission: Admission,
     requests: Requests,
     /// The next session's first turn, written ahead so that no prompt is made when it is due.
-    prepared: Option<Due>,
+    prepared: Option<Outgoing>,
     /// Later turns: when, and of which session.
     turns: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// Sessions begun and not over.
@@ -55,18 +55,18 @@ impl<'w> Schedule<'w> {
     }
 
     /// Takes a request that is due now.
-    pub(crate) fn take(&mut self, now: Nanos) -> Result<Option<Due>, WorkloadError> {
+    pub(crate) fn take(&mut self, now: Nanos) -> Result<Option<Outgoing>, WorkloadError> {
         let Some(due) = self.next_time()?.filter(|&due| due <= now) else { return Ok(None) };
         if let Some(&Reverse((at, session))) = self.turns.peek()
             && at == due
         {
             self.turns.pop();
             let turn = self.workload.take_next(session, &mut self.hashes)?;
-            return Ok(Some(Due { turn, due, request: self.write(&turn) }));
+            return Ok(Some(Outgoing { turn, due, request: self.write(&turn) }));
         }
         let Some(prepared) = self.prepared.take() else { return Ok(None) };
         self.sessions += 1;
-        Ok(Some(Due { due, ..prepared }))
+        Ok(Some(Outgoing { due, ..prepared }))
     }
 
     /// A turn has ended, well or not: its session goes on after its pause, or leaves.
@@ -102,7 +102,7 @@ impl<'w> Schedule<'w> {
         }
         let Some(due) = self.workload.peek()? else { return Ok(()) };
         let Some(turn) = self.workload.take(&mut self.hashes)? else { return Ok(()) };
-        self.prepared = Some(Due { turn, due, request: self.write(&turn) });
+        self.prepared = Some(Outgoing { turn, due, request: self.write(&turn) });
         Ok(())
     }
 

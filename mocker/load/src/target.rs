@@ -44,7 +44,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Takes `http://HOST[:PORT][/PATH]`; the path may end in `/v1`, as base URLs of OpenAI clients do.
+    /// Takes `http://HOST[:PORT][/PATH]`; the path may end in `/v1`, as base URLs of `OpenAI` clients do.
     pub fn resolve(url: &str) -> Result<Self, TargetError> {
         let (host, prefix) = split(url).map_err(|why| TargetError::Form { url: url.to_owned(), why })?;
         let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
@@ -68,7 +68,7 @@ impl Target {
         if !holds {
             return Err(refuse());
         }
-        self.headers.push_str(&format!("{name}: {}\r\n", value.trim()));
+        self.headers.extend([name, ": ", value.trim(), "\r\n"]);
         Ok(self)
     }
 }

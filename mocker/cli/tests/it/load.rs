@@ -8,7 +8,8 @@ use crate::refused::{SMALL, Table};
 
 /// An address that nobody listens at.
 fn nobody() -> String {
-    format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    format!("http://{}", listener.local_addr().expect("an address"))
 }
 
 /// Flags beside a server's address and a small synthetic workload, and the message.
