@@ -194,7 +194,7 @@ impl Collector {
             output_length: live.tokens,
             reused_input_tokens: live.last_cached,
             prefill_worker_idx: None,
-            decode_worker_idx: (status != TerminalStatus::Rejected).then_some(live.worker),
+            decode_worker_idx: live.worker.filter(|_| status != TerminalStatus::Rejected),
             prefill_admit_ms: None,
             source_held_ms: None,
             destination_reserved_ms: None,

@@ -9,12 +9,15 @@
 //! One event loop serves one worker and many. At each instant, steps that end come first, then arrivals and turns that
 //! are due, then idle workers start their next step. Same workload, settings and seed give the same bytes.
 //!
+//! A run that was measured elsewhere, on a live server, becomes the same report through [`Measurement`].
+//!
 //! Memory grows with what is in flight and, for exact percentiles, by 8 bytes per pass and 32 per request.
 
 mod collector;
 mod digest;
 mod events;
 mod live;
+mod measured;
 mod parts;
 mod records;
 mod replay;
@@ -23,6 +26,7 @@ mod samples;
 mod sla;
 mod table;
 
+pub use measured::{Measured, Measurement};
 pub use parts::{Outcome, replay};
 pub use records::{Record, TerminalStatus};
 pub use replay::{Admission, Progress, ReplayConfig, ReplayError};

@@ -12,7 +12,8 @@ pub(crate) struct LiveId(pub(crate) u32);
 pub(crate) struct Live {
     pub(crate) turn: Turn,
     pub(crate) arrival: Nanos,
-    pub(crate) worker: u32,
+    /// Worker that makes its output, where that is known.
+    pub(crate) worker: Option<u32>,
     pub(crate) first_admit: Option<Nanos>,
     pub(crate) first_token: Nanos,
     pub(crate) second_token: Nanos,

@@ -12,7 +12,7 @@ use dynosim_workload::{Part, Workload};
 use crate::collector::Collector;
 use crate::records::{Record, sort};
 use crate::replay::{Admission, Progress, Replay, ReplayConfig, ReplayError};
-use crate::report::Report;
+use crate::report::{Provision, Report};
 
 /// What a run gives.
 #[derive(Debug)]
@@ -44,7 +44,8 @@ pub fn replay(
     if let Some(records) = &mut records {
         sort(records);
     }
-    Ok(Outcome { report: Report::new(&config, workers, collector), records, digest })
+    let provision = Provision::simulated(&config, workers);
+    Ok(Outcome { report: Report::new(provision, collector), records, digest })
 }
 
 type Source = Box<dyn Workload + Send>;
@@ -159,7 +160,7 @@ mod tests {
         let whole = Replay::new(&config, config.engines.clone(), 0, &mut source).run(&mut |_| ()).unwrap();
         let mut rows = whole.records.clone().unwrap();
         sort(&mut rows);
-        let whole = Report::new(&config, 3, whole);
+        let whole = Report::new(Provision::simulated(&config, 3), whole);
         let parts = replay(config, &mut workload(), 2, &mut |_| ()).unwrap();
         assert_close(&parts.report.to_json(1.0), &whole.to_json(1.0));
         assert_eq!(serde_json::to_value(parts.records).unwrap(), serde_json::to_value(rows).unwrap());

@@ -12,6 +12,8 @@ pub enum TerminalStatus {
     Rejected,
     /// The run ended before it did (`--max-sim-time-seconds`).
     Canceled,
+    /// It broke off; only in measured runs.
+    Failed,
 }
 
 /// One request. Times in milliseconds since the start of the run; null where the request did not get so far, or where
@@ -73,7 +75,7 @@ pub struct Record {
     pub reasoning_output_tokens: Option<u32>,
     /// How it ended.
     pub terminal_status: TerminalStatus,
-    /// Why it was rejected.
+    /// Why it was rejected, or why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rejection: Option<String>,
 }

@@ -221,7 +221,7 @@ impl<'a> Replay<'a> {
     fn dispatch(&mut self, turn: Turn, known: Vec<u64>) {
         let index = self.next_worker;
         self.next_worker = (index + 1) % self.workers.len() as u32;
-        let live = Live { turn, arrival: self.now, worker: self.first_worker + index, ..Live::default() };
+        let live = Live { turn, arrival: self.now, worker: Some(self.first_worker + index), ..Live::default() };
         self.collector.requests += 1;
         self.collector.digest.add(self.now, Happened::Arrived, turn.row);
         let worker = &mut self.workers[index as usize];

@@ -17,6 +17,39 @@ pub(crate) struct Latencies {
     pub(crate) throughput_per_user: Summary,
 }
 
+/// What the run ran on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Provision {
+    /// Simulated workers.
+    Simulated {
+        /// How many.
+        workers: usize,
+        /// GPUs of one of them.
+        gpus_per_worker: u32,
+        /// Eviction order of the KV cache.
+        kv_eviction_policy: &'static str,
+    },
+    /// A server that says nothing of its engines. `cached_tokens_seen`: it tells of prompt tokens in its cache.
+    Unknown {
+        /// Whether any answer told of cached tokens.
+        cached_tokens_seen: bool,
+    },
+}
+
+impl Provision {
+    pub(crate) fn simulated(config: &ReplayConfig, workers: usize) -> Self {
+        let (gpus_per_worker, kv_eviction_policy) = (config.gpus_per_worker, config.kv_eviction_policy);
+        Self::Simulated { workers, gpus_per_worker, kv_eviction_policy }
+    }
+}
+
+/// The clock of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    Virtual,
+    Wall,
+}
+
 /// Summary of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -27,15 +60,18 @@ pub struct Report {
     pub(crate) input_tokens: u64,
     pub(crate) output_tokens: u64,
     pub(crate) duration_ms: f64,
-    pub(crate) reused_ratio: f64,
-    pub(crate) first_reused_ratio: f64,
+    /// None where a server does not tell.
+    pub(crate) reused_ratio: Option<f64>,
+    /// None where a server does not tell.
+    pub(crate) first_reused_ratio: Option<f64>,
+    pub(crate) clock: Clock,
     fields: Map<String, Value>,
     good_requests: u64,
     sla_set: bool,
 }
 
 impl Report {
-    pub(crate) fn new(config: &ReplayConfig, workers: usize, mut collector: Collector) -> Self {
+    pub(crate) fn new(provision: Provision, mut collector: Collector) -> Self {
         let latencies = Latencies {
             ttft: collector.ttft.summary_ms(),
             ttst: collector.ttst.summary_ms(),
@@ -45,6 +81,13 @@ impl Report {
             throughput_per_user: collector.itl.rate_summary(),
         };
         let of_input = |tokens: u64| ratio(tokens as f64, collector.input_tokens as f64);
+        let reused = of_input(collector.reused_tokens);
+        let (clock, reused_ratio, first_reused_ratio) = match provision {
+            Provision::Simulated { .. } => {
+                (Clock::Virtual, Some(reused), Some(of_input(collector.first_reused_tokens)))
+            }
+            Provision::Unknown { cached_tokens_seen } => (Clock::Wall, cached_tokens_seen.then_some(reused), None),
+        };
         let mut report = Self {
             latencies,
             requests: collector.requests,
@@ -53,15 +96,25 @@ impl Report {
             input_tokens: collector.input_tokens,
             output_tokens: collector.output_tokens,
             duration_ms: collector.last_token.as_ms(),
-            reused_ratio: of_input(collector.reused_tokens),
-            first_reused_ratio: of_input(collector.first_reused_tokens),
+            reused_ratio,
+            first_reused_ratio,
+            clock,
             fields: Map::new(),
             good_requests: collector.good_requests,
-            sla_set: config.sla.is_set(),
+            sla_set: collector.sla.is_set(),
         };
         report.add_distributions();
         report.add_totals(&collector);
-        report.add_provision(config, workers, &collector);
+        match provision {
+            Provision::Simulated { workers, gpus_per_worker, kv_eviction_policy } => {
+                report.add_workers(workers, gpus_per_worker, &collector);
+                report.put("kv_eviction_policy", kv_eviction_policy);
+                report.add_passes(&collector);
+            }
+            Provision::Unknown { .. } => report.add_unknown(),
+        }
+        report.put("power_w", Value::Null);
+        report.put("power_coverage", Value::Null);
         report
     }
 
@@ -86,8 +139,20 @@ impl Report {
         (self.requests, self.completed, self.rejected)
     }
 
-    fn put(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+    /// Adds a field, or replaces it: for what only one kind of run has to say.
+    pub fn put(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.fields.insert(name.into(), value.into());
+    }
+
+    pub(crate) fn put_distribution(&mut self, name: &str, summary: &Summary) {
+        self.put(format!("mean_{name}"), summary.mean);
+        self.put(format!("min_{name}"), summary.min);
+        self.put(format!("max_{name}"), summary.max);
+        self.put(format!("std_{name}"), summary.std);
+        for (percentile, value) in PERCENTILES.iter().zip(summary.percentiles) {
+            let prefix = if *percentile == 50 { "median".to_owned() } else { format!("p{percentile}") };
+            self.put(format!("{prefix}_{name}"), value);
+        }
     }
 
     fn add_distributions(&mut self) {
@@ -100,14 +165,7 @@ impl Report {
             ("e2e_latency_ms", latencies.e2e),
             ("output_token_throughput_per_user", latencies.throughput_per_user),
         ] {
-            self.put(format!("mean_{name}"), summary.mean);
-            self.put(format!("min_{name}"), summary.min);
-            self.put(format!("max_{name}"), summary.max);
-            self.put(format!("std_{name}"), summary.std);
-            for (percentile, value) in PERCENTILES.iter().zip(summary.percentiles) {
-                let prefix = if *percentile == 50 { "median".to_owned() } else { format!("p{percentile}") };
-                self.put(format!("{prefix}_{name}"), value);
-            }
+            self.put_distribution(name, &summary);
         }
         self.put("num_ttft_samples", latencies.ttft.count);
         self.put("num_tpot_samples", latencies.tpot.count);
@@ -143,9 +201,6 @@ impl Report {
             ("total_input_tokens", input),
             ("total_output_tokens", output),
             ("processed_tokens", input + output),
-            ("committed_prefill_tokens", collector.prefill_tokens),
-            ("num_preemptions", collector.preemptions),
-            ("num_forward_passes", collector.passes),
         ] {
             self.put(name, value);
         }
@@ -157,16 +212,36 @@ impl Report {
         self.put("first_admission_prefix_cache_reused_ratio", self.first_reused_ratio);
     }
 
-    fn add_provision(&mut self, config: &ReplayConfig, workers: usize, collector: &Collector) {
+    fn add_workers(&mut self, workers: usize, gpus_per_worker: u32, collector: &Collector) {
         let worker_seconds = workers as f64 * collector.last_token.as_secs();
         self.put("prefill_worker_seconds", 0.0);
         self.put("decode_worker_seconds", worker_seconds);
         self.put("prefill_gpus_per_worker", 0);
-        self.put("decode_gpus_per_worker", config.gpus_per_worker);
-        self.put("gpu_hours", worker_seconds * f64::from(config.gpus_per_worker) / 3600.0);
-        self.put("kv_eviction_policy", config.kv_eviction_policy);
-        self.put("power_w", Value::Null);
-        self.put("power_coverage", Value::Null);
+        self.put("decode_gpus_per_worker", gpus_per_worker);
+        self.put("gpu_hours", worker_seconds * f64::from(gpus_per_worker) / 3600.0);
+    }
+
+    fn add_passes(&mut self, collector: &Collector) {
+        self.put("committed_prefill_tokens", collector.prefill_tokens);
+        self.put("num_preemptions", collector.preemptions);
+        self.put("num_forward_passes", collector.passes);
+    }
+
+    /// A client cannot see these: null, so that reports of all kinds have the same keys.
+    fn add_unknown(&mut self) {
+        for name in [
+            "committed_prefill_tokens",
+            "decode_gpus_per_worker",
+            "decode_worker_seconds",
+            "gpu_hours",
+            "kv_eviction_policy",
+            "num_forward_passes",
+            "num_preemptions",
+            "prefill_gpus_per_worker",
+            "prefill_worker_seconds",
+        ] {
+            self.put(name, Value::Null);
+        }
     }
 }
 

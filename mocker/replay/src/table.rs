@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::report::Report;
+use crate::report::{Clock, Report};
 use crate::samples::Summary;
 
 const COLUMNS: [&str; 8] = ["Metric", "avg", "min", "max", "p99", "p90", "p75", "std"];
@@ -66,10 +66,16 @@ impl fmt::Display for Table<'_> {
         if let Some(share) = self.report.good_share() {
             writeln!(f, "Requests Within SLA: {:.2} %", share * 100.0)?;
         }
-        writeln!(f, "Simulated Time (ms): {}", number(self.report.duration_ms))?;
+        let clock = if self.report.clock == Clock::Wall { "Measured" } else { "Simulated" };
+        writeln!(f, "{clock} Time (ms): {}", number(self.report.duration_ms))?;
         writeln!(f, "Wall Time (ms): {}", number(self.wall_time_ms))?;
-        writeln!(f, "Prefix Cache Reused Ratio: {:.4}", self.report.reused_ratio)?;
-        writeln!(f, "First Admission Prefix Cache Reused Ratio: {:.4}", self.report.first_reused_ratio)
+        if let Some(ratio) = self.report.reused_ratio {
+            writeln!(f, "Prefix Cache Reused Ratio: {ratio:.4}")?;
+        }
+        if let Some(ratio) = self.report.first_reused_ratio {
+            writeln!(f, "First Admission Prefix Cache Reused Ratio: {ratio:.4}")?;
+        }
+        Ok(())
     }
 }
 

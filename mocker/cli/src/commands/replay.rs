@@ -2,11 +2,9 @@
 
 mod flags;
 mod later;
-mod output;
 mod setup;
 
 pub(crate) use flags::Flags;
-pub(crate) use setup::NO_HASH_IDS;
 
 use dynosim_replay::{Outcome, Table, replay};
 
@@ -17,17 +15,17 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let start = now();
     let printer = Printer(if flags.quiet { Verbosity::Quiet } else { Verbosity::Normal });
     later::refuse(flags)?;
-    output::check(flags)?;
+    flags.output.check()?;
     let outcome = simulate(flags, printer)?;
     if flags.check_determinism {
         check_determinism(flags, &outcome)?;
         printer.note(format_args!("two runs agree, digest {:016x}", outcome.digest));
     }
     let wall_time_ms = now().duration_since(start).as_secs_f64() * 1e3;
-    let saved = output::write(flags, &outcome, wall_time_ms)?;
+    let saved = flags.output.write("dynamo_replay_report", &outcome, wall_time_ms)?;
     printer.result(Table { report: &outcome.report, wall_time_ms })?;
     printer.result(format_args!("Saved full report to: {}\n", saved.display()))?;
-    check_sla(flags, &outcome)
+    flags.sla.hold(&outcome.report)
 }
 
 fn simulate(flags: &Flags, printer: Printer) -> Result<Outcome, Failure> {
@@ -47,12 +45,4 @@ fn check_determinism(flags: &Flags, outcome: &Outcome) -> Result<(), Failure> {
     }
     let (first, second) = (outcome.digest, again.digest);
     Err(Failure::bug(format_args!("two runs differ: digests {first:016x} and {second:016x}; this is a bug")))
-}
-
-fn check_sla(flags: &Flags, outcome: &Outcome) -> Result<(), Failure> {
-    let (Some(wanted), Some(share)) = (flags.fail_on_sla, outcome.report.good_share()) else { return Ok(()) };
-    if share >= wanted {
-        return Ok(());
-    }
-    Err(Failure::sla(format_args!("{share:.4} of the requests keep the SLA, --fail-on-sla asks for {wanted}")))
 }

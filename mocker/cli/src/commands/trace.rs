@@ -12,7 +12,7 @@ use dynosim_workload::{
     TraceStats, generate,
 };
 
-use super::replay::NO_HASH_IDS;
+use super::run::NO_HASH_IDS;
 use crate::failure::Failure;
 use crate::printer::{Printer, Verbosity};
 

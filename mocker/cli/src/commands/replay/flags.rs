@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use dynosim_workload::TraceFormat;
+
+use crate::commands::run::{OutputFlags, SlaFlags, WorkloadFlags};
 
 /// Where requests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,58 +32,9 @@ pub(crate) enum RouterMode {
 #[command(after_help = "Either trace files, or all of --input-tokens, --output-tokens, and --request-count")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct Flags {
-    /// Trace file, `-` for standard input
-    #[arg(value_name = "TRACE_FILE", help_heading = "Workload: a trace")]
-    pub(crate) trace_files: Vec<PathBuf>,
-    /// mooncake or azure; mooncake-delta, agentic_mooncake, applied_compute_agentic and dynamo come later
-    #[arg(long, default_value_t, help_heading = "Workload: a trace")]
-    pub(crate) trace_format: TraceFormat,
-    /// Tokens per hash id of the trace [default: 512]
-    #[arg(long, help_heading = "Workload: a trace")]
-    pub(crate) trace_block_size: Option<u32>,
-    /// Divides all arrival gaps and delays of the trace
-    #[arg(long, default_value_t = 1.0, help_heading = "Workload: a trace")]
-    pub(crate) arrival_speedup_ratio: f64,
-    /// Cut prompts that are longer than their hash ids cover, instead of refusing the trace
-    #[arg(long, help_heading = "Workload: a trace")]
-    pub(crate) lenient: bool,
-    /// For applied_compute_agentic: share of the first prompt that is shared (comes later)
-    #[arg(long, help_heading = "Workload: a trace")]
-    pub(crate) trace_shared_prefix_ratio: Option<f64>,
-    /// For applied_compute_agentic: groups that share (comes later)
-    #[arg(long, help_heading = "Workload: a trace")]
-    pub(crate) trace_num_prefix_groups: Option<u32>,
-
-    /// Prompt length of every request, tokens
-    #[arg(long, help_heading = "Workload: synthetic")]
-    pub(crate) input_tokens: Option<u32>,
-    /// Output length of every request, tokens
-    #[arg(long, help_heading = "Workload: synthetic")]
-    pub(crate) output_tokens: Option<u32>,
-    /// Requests; sessions if there are several turns
-    #[arg(long, help_heading = "Workload: synthetic")]
-    pub(crate) request_count: Option<u32>,
-    /// One session every so many milliseconds [default: 1.0]
-    #[arg(long, help_heading = "Workload: synthetic")]
-    pub(crate) arrival_interval_ms: Option<f64>,
-    /// Sessions per second, Poisson
-    #[arg(long, help_heading = "Workload: synthetic", conflicts_with_all = ["arrival_interval_ms", "replay_concurrency"])]
-    pub(crate) request_rate: Option<f64>,
-    /// Seeds the Poisson arrivals [default: 42]
-    #[arg(long, help_heading = "Workload: synthetic", requires = "request_rate")]
-    pub(crate) arrival_seed: Option<u64>,
-    /// Requests per session [default: 1]
-    #[arg(long, help_heading = "Workload: synthetic")]
-    pub(crate) turns_per_session: Option<u32>,
-    /// Share of a prompt's blocks that its group shares, 0 to 1 [default: 0]
-    #[arg(long, help_heading = "Workload: synthetic")]
-    pub(crate) shared_prefix_ratio: Option<f64>,
-    /// Groups that share a prefix; 0: none [default: 0]
-    #[arg(long, help_heading = "Workload: synthetic")]
-    pub(crate) num_prefix_groups: Option<u32>,
-    /// Pause between a turn's end and the next turn, milliseconds [default: 0]
-    #[arg(long, help_heading = "Workload: synthetic")]
-    pub(crate) inter_turn_delay_ms: Option<f64>,
+    /// What is replayed
+    #[command(flatten)]
+    pub(crate) workload: WorkloadFlags,
 
     /// Keep so many sessions in flight and ignore arrival times
     #[arg(long)]
@@ -134,25 +86,13 @@ pub(crate) struct Flags {
     #[command(flatten)]
     pub(crate) aic: AicFlags,
 
-    /// Largest time to first token of a good request
-    #[arg(long, help_heading = "Service level")]
-    pub(crate) sla_ttft_ms: Option<f64>,
-    /// Largest mean time per further token of a good request
-    #[arg(long, help_heading = "Service level")]
-    pub(crate) sla_itl_ms: Option<f64>,
-    /// Largest latency of a good request
-    #[arg(long, help_heading = "Service level")]
-    pub(crate) sla_e2e_ms: Option<f64>,
-    /// Exit with code 3 if a smaller share of the requests is good, 0 to 1
-    #[arg(long, value_name = "SHARE", help_heading = "Service level")]
-    pub(crate) fail_on_sla: Option<f64>,
+    /// Limits of a good request
+    #[command(flatten)]
+    pub(crate) sla: SlaFlags,
 
-    /// Report file, or a folder for it [default: dynamo_replay_report_TIME.json]
-    #[arg(long, value_name = "PATH", help_heading = "Output")]
-    pub(crate) report_json: Option<PathBuf>,
-    /// File for one row per request
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) report_jsonl: Option<PathBuf>,
+    /// Report files
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
     /// Run twice and compare a digest of all events
     #[arg(long, help_heading = "Output")]
     pub(crate) check_determinism: bool,

@@ -7,7 +7,6 @@ const KV_ROUTER: &str = "comes with the KV router; this version routes round_rob
 const DISAGGREGATED: &str = "comes with disaggregated replay; this version replays aggregated workers";
 const PLANNER: &str = "comes with the planner in the loop";
 const AIC: &str = "comes with the AIC performance model";
-const AGENTIC: &str = "belongs to --trace-format applied_compute_agentic, which comes later";
 
 pub(crate) fn refuse(flags: &Flags) -> Result<(), Failure> {
     let mut given = vec![
@@ -21,13 +20,11 @@ pub(crate) fn refuse(flags: &Flags) -> Result<(), Failure> {
         (flags.num_decode_workers.is_some(), "--num-decode-workers", DISAGGREGATED),
         (flags.planner_config.is_some(), "--planner-config", PLANNER),
         (flags.benchmark_granularity.is_some(), "--benchmark-granularity", PLANNER),
-        (flags.trace_shared_prefix_ratio.is_some(), "--trace-shared-prefix-ratio", AGENTIC),
-        (flags.trace_num_prefix_groups.is_some(), "--trace-num-prefix-groups", AGENTIC),
     ];
     given.extend(aic(&flags.aic));
     match given.into_iter().find(|(given, ..)| *given) {
         Some((_, flag, why)) => Err(Failure::input(format_args!("{flag}: {why}"))),
-        None => Ok(()),
+        None => flags.workload.refuse_later(),
     }
 }
 
