@@ -48,9 +48,8 @@ pub(crate) async fn listed(frontend: &Frontend) -> Vec<String> {
 
 /// Waits until the frontend knows of that many instances.
 pub(crate) async fn until_instances(frontend: &Frontend, count: usize) {
-    let there = || async {
-        get(frontend.address(), "/health").await.json()["instances"].as_array().unwrap().len() == count
-    };
+    let there =
+        || async { get(frontend.address(), "/health").await.json()["instances"].as_array().unwrap().len() == count };
     until("instances on /health", there).await;
 }
 

@@ -54,12 +54,12 @@ async fn a_worker_killed_in_midst_of_a_stream_costs_no_token_and_doubles_none() 
         assert_eq!(answer.text(), whole.text());
         assert_eq!(usage(&answer), usage(&whole), "usage is that of the client's prompt");
     }
-    let moved = fakes[1].seen.requests.lock().unwrap().iter().filter(|request| request.token_ids.len() == 3 + 7).count();
+    let moved =
+        fakes[1].seen.requests.lock().unwrap().iter().filter(|request| request.token_ids.len() == 3 + 7).count();
     assert_eq!(moved, 2);
     let series = r#"dynamo_frontend_model_migration_total{migration_type="ongoing_request",model="m"}"#;
     assert_eq!(metric(&frontend, series).await, Some(2.0));
-    let series =
-        r#"dynamo_frontend_model_migration_duration_seconds_count{migration_type="ongoing_request",model="m",outcome="success"}"#;
+    let series = r#"dynamo_frontend_model_migration_duration_seconds_count{migration_type="ongoing_request",model="m",outcome="success"}"#;
     assert_eq!(metric(&frontend, series).await, Some(2.0));
     frontend.shutdown().await;
 }
@@ -125,10 +125,8 @@ async fn a_lost_end_is_made_good_without_another_worker() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_worker_is_lost_after_the_idle_limit() {
     let store = MemStore::default();
-    let _fakes = [
-        Fake::start(&store, movable(1), Conduct::Silent).await,
-        Fake::start(&store, movable(1), Conduct::Serve).await,
-    ];
+    let _fakes =
+        [Fake::start(&store, movable(1), Conduct::Silent).await, Fake::start(&store, movable(1), Conduct::Serve).await];
     let idle_limit = std::time::Duration::from_millis(200);
     let frontend = ready(FrontendConfig { idle_limit, ..config(runtime(&store)) }).await;
     until_instances(&frontend, 2).await;

@@ -83,7 +83,8 @@ async fn least_loaded_avoids_a_worker_that_is_busy() {
                 let address = frontend.address();
                 async move { post(address, &completion(2)).await }
             });
-            until("the request is at a worker", || async { free[0].seen.count() + fakes[0].seen.count() > asked }).await;
+            until("the request is at a worker", || async { free[0].seen.count() + fakes[0].seen.count() > asked })
+                .await;
             if fakes[0].seen.count() == before + lucky {
                 assert_eq!(request.await.unwrap().status, 200);
             } else {

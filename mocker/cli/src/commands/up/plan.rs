@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dynosim_api::{Component, Graph};
 use dynosim_api::EnvVar;
+use dynosim_api::{Component, Graph};
 
 use super::invocation::{self, Invocation, Program};
 use super::ports::Ports;
