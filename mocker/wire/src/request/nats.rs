@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -35,16 +36,31 @@ fn slug(text: &str) -> String {
     text.to_lowercase().chars().map(|c| if good(c) { c } else { '_' }).collect()
 }
 
-/// Connects; once connected, the client connects again for ever.
-pub(crate) async fn connect(server: &str) -> Result<async_nats::Client, ServerError> {
-    async_nats::ConnectOptions::new()
+/// A client that connects again for ever, and the number of times that it has lost the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    client: async_nats::Client,
+    losses: watch::Receiver<u64>,
+}
+
+/// Connects.
+pub(crate) async fn connect(server: &str) -> Result<Link, ServerError> {
+    let (count, losses) = watch::channel(0);
+    let client = async_nats::ConnectOptions::new()
         .connection_timeout(CONNECT_TIMEOUT)
         .subscription_capacity(MAX_NATS_PENDING)
         .client_capacity(MAX_NATS_PENDING)
         .reconnect_delay_callback(|_| RECONNECT_PAUSE)
+        .event_callback(move |event| {
+            if matches!(event, async_nats::Event::Disconnected) {
+                count.send_modify(|losses| *losses += 1);
+            }
+            std::future::ready(())
+        })
         .connect(server)
         .await
-        .map_err(|error| ServerError::Nats { server: server.to_owned(), reason: error.to_string() })
+        .map_err(|error| ServerError::Nats { server: server.to_owned(), reason: error.to_string() })?;
+    Ok(Link { client, losses })
 }
 
 /// Subjects that a server answers at. Clones share them.
@@ -55,8 +71,8 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    pub(crate) fn new(client: async_nats::Client) -> Self {
-        Self { client, stops: Arc::default() }
+    pub(crate) fn new(link: Link) -> Self {
+        Self { client: link.client, stops: Arc::default() }
     }
 
     /// Answers at `subject` until `stop`, with the endpoint at `path`.
@@ -105,12 +121,12 @@ async fn answer(mut subscriber: async_nats::Subscriber, client: async_nats::Clie
 /// A frontend's side.
 #[derive(Debug)]
 pub(crate) struct Requester {
-    client: async_nats::Client,
+    link: Link,
 }
 
 impl Requester {
-    pub(crate) fn new(client: async_nats::Client) -> Self {
-        Self { client }
+    pub(crate) fn new(link: Link) -> Self {
+        Self { link }
     }
 
     /// Publishes a request and waits until the worker has acknowledged it.
@@ -123,24 +139,28 @@ impl Requester {
         request: &(impl Serialize + Sync),
     ) -> Result<Waiting, CallError> {
         let unreachable = |reason: String| CallError::Unreachable { address: subject.to_owned(), reason };
+        let Link { client, losses } = &self.link;
+        // Counted from before the state is looked at, no loss goes unseen.
+        let mut losses = losses.clone();
+        losses.mark_unchanged();
         // What is published now would arrive when nobody waits for it any more.
-        if self.client.connection_state() != async_nats::connection::State::Connected {
+        if client.connection_state() != async_nats::connection::State::Connected {
             return Err(unreachable("no connection to NATS".to_owned()));
         }
         let mut payload = Vec::new();
         outgoing.encode(request, &mut payload)?;
-        let limit = self.client.server_info().max_payload.min(MAX_MESSAGE_BYTES);
+        let limit = client.server_info().max_payload.min(MAX_MESSAGE_BYTES);
         if payload.len() > limit {
             return Err(CallError::TooLarge { bytes: payload.len(), limit });
         }
         let waiting = hub.expect(answer, 0).ok_or(CallError::TooMany { limit: MAX_RESPONSE_STREAMS })?;
         let request =
             async_nats::Request::new().headers(headers(outgoing.id)).payload(payload.into()).timeout(Some(ACK_TIMEOUT));
-        let reply = self
-            .client
-            .send_request(subject.to_owned(), request)
-            .await
-            .map_err(|error| CallError::Unreachable { address: subject.to_owned(), reason: error.to_string() })?;
+        let reply = tokio::select! {
+            reply = client.send_request(subject.to_owned(), request) => reply.map_err(|error| error.to_string()),
+            _ = losses.changed() => Err("connection to NATS lost".to_owned()),
+        };
+        let reply = reply.map_err(unreachable)?;
         if reply.payload.starts_with(UNAVAILABLE.as_bytes()) {
             let reason = String::from_utf8_lossy(&reply.payload).into_owned();
             return Err(CallError::Refused { address: subject.to_owned(), reason });
@@ -151,6 +171,9 @@ impl Requester {
 
 fn headers(id: &str) -> async_nats::HeaderMap {
     let mut headers = async_nats::HeaderMap::new();
-    headers.insert("request-id", id);
+    // An id that no header can carry is in the control message anyway.
+    if let Ok(id) = id.parse::<async_nats::HeaderValue>() {
+        headers.insert("request-id", id);
+    }
     headers
 }
