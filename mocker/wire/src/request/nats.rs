@@ -7,12 +7,15 @@ use futures_util::StreamExt;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::endpoint::EndpointId;
-use crate::limits::{ACK_TIMEOUT, CONNECT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_NATS_PENDING, MAX_RESPONSE_STREAMS};
+use crate::limits::{
+    ACK_TIMEOUT, CLOSE_TIMEOUT, CONNECT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_NATS_PENDING, MAX_RESPONSE_STREAMS,
+};
 use crate::request::client::CallError;
 use crate::request::message::Outgoing;
 use crate::request::registry::{Registry, UNAVAILABLE};
@@ -89,8 +92,8 @@ impl Subscriptions {
         let subscriber = messages.map_err(|error| failed(error.to_string()))?;
         // Only when the server has it, a request that follows the record in discovery is sure to arrive.
         self.client.flush().await.map_err(|error| failed(error.to_string()))?;
-        let answering = answer(subscriber, self.client.clone(), path.to_owned(), registry);
-        tasks.spawn(stop.clone().run_until_cancelled_owned(answering));
+        let answerer = Answerer { client: self.client.clone(), path: path.to_owned(), registry };
+        tasks.spawn(answerer.run(subscriber, stop.clone()));
         self.stops.lock().unwrap_or_else(PoisonError::into_inner).insert(subject.to_owned(), stop);
         Ok(())
     }
@@ -106,12 +109,27 @@ impl Subscriptions {
     }
 }
 
-async fn answer(mut subscriber: async_nats::Subscriber, client: async_nats::Client, path: String, registry: Registry) {
-    while let Some(message) = subscriber.next().await {
-        let refusal = registry.accept(&path, &[], &message.payload).err();
-        if let Some(reply) = message.reply {
-            let answer = refusal.unwrap_or_default();
-            if let Err(error) = client.publish(reply, answer.into()).await {
+/// Takes the requests at one subject.
+struct Answerer {
+    client: async_nats::Client,
+    path: String,
+    registry: Registry,
+}
+
+impl Answerer {
+    async fn run(self, mut subscriber: async_nats::Subscriber, stop: CancellationToken) {
+        stop.run_until_cancelled(self.answer_all(&mut subscriber)).await;
+        // Requests that are on their way are refused: unanswered, they would be waited for.
+        if subscriber.drain().await.is_ok() {
+            let _ = timeout(CLOSE_TIMEOUT, self.answer_all(&mut subscriber)).await;
+        }
+    }
+
+    async fn answer_all(&self, subscriber: &mut async_nats::Subscriber) {
+        while let Some(message) = subscriber.next().await {
+            let refusal = self.registry.accept(&self.path, &[], &message.payload).err();
+            let Some(reply) = message.reply else { continue };
+            if let Err(error) = self.client.publish(reply, refusal.unwrap_or_default().into()).await {
                 tracing::warn!("request not acknowledged: {error}");
             }
         }
