@@ -6,12 +6,16 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::endpoint::EndpointId;
-use crate::limits::{ACK_TIMEOUT, CONNECT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_NATS_PENDING, MAX_RESPONSE_STREAMS};
+use crate::limits::{
+    ACK_TIMEOUT, CLOSE_TIMEOUT, CONNECT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_NATS_PENDING, MAX_RESPONSE_STREAMS,
+};
 use crate::request::client::CallError;
 use crate::request::message::Outgoing;
 use crate::request::registry::{Registry, UNAVAILABLE};
@@ -35,16 +39,31 @@ fn slug(text: &str) -> String {
     text.to_lowercase().chars().map(|c| if good(c) { c } else { '_' }).collect()
 }
 
-/// Connects; once connected, the client connects again for ever.
-pub(crate) async fn connect(server: &str) -> Result<async_nats::Client, ServerError> {
-    async_nats::ConnectOptions::new()
+/// A client that connects again for ever, and the number of times that it has lost the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    client: async_nats::Client,
+    losses: watch::Receiver<u64>,
+}
+
+/// Connects.
+pub(crate) async fn connect(server: &str) -> Result<Link, ServerError> {
+    let (count, losses) = watch::channel(0);
+    let client = async_nats::ConnectOptions::new()
         .connection_timeout(CONNECT_TIMEOUT)
         .subscription_capacity(MAX_NATS_PENDING)
         .client_capacity(MAX_NATS_PENDING)
         .reconnect_delay_callback(|_| RECONNECT_PAUSE)
+        .event_callback(move |event| {
+            if matches!(event, async_nats::Event::Disconnected) {
+                count.send_modify(|losses| *losses += 1);
+            }
+            std::future::ready(())
+        })
         .connect(server)
         .await
-        .map_err(|error| ServerError::Nats { server: server.to_owned(), reason: error.to_string() })
+        .map_err(|error| ServerError::Nats { server: server.to_owned(), reason: error.to_string() })?;
+    Ok(Link { client, losses })
 }
 
 /// Subjects that a server answers at. Clones share them.
@@ -55,8 +74,8 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    pub(crate) fn new(client: async_nats::Client) -> Self {
-        Self { client, stops: Arc::default() }
+    pub(crate) fn new(link: Link) -> Self {
+        Self { client: link.client, stops: Arc::default() }
     }
 
     /// Answers at `subject` until `stop`, with the endpoint at `path`.
@@ -73,8 +92,8 @@ impl Subscriptions {
         let subscriber = messages.map_err(|error| failed(error.to_string()))?;
         // Only when the server has it, a request that follows the record in discovery is sure to arrive.
         self.client.flush().await.map_err(|error| failed(error.to_string()))?;
-        let answering = answer(subscriber, self.client.clone(), path.to_owned(), registry);
-        tasks.spawn(stop.clone().run_until_cancelled_owned(answering));
+        let answerer = Answerer { client: self.client.clone(), path: path.to_owned(), registry };
+        tasks.spawn(answerer.run(subscriber, stop.clone()));
         self.stops.lock().unwrap_or_else(PoisonError::into_inner).insert(subject.to_owned(), stop);
         Ok(())
     }
@@ -90,12 +109,27 @@ impl Subscriptions {
     }
 }
 
-async fn answer(mut subscriber: async_nats::Subscriber, client: async_nats::Client, path: String, registry: Registry) {
-    while let Some(message) = subscriber.next().await {
-        let refusal = registry.accept(&path, &[], &message.payload).err();
-        if let Some(reply) = message.reply {
-            let answer = refusal.unwrap_or_default();
-            if let Err(error) = client.publish(reply, answer.into()).await {
+/// Takes the requests at one subject.
+struct Answerer {
+    client: async_nats::Client,
+    path: String,
+    registry: Registry,
+}
+
+impl Answerer {
+    async fn run(self, mut subscriber: async_nats::Subscriber, stop: CancellationToken) {
+        stop.run_until_cancelled(self.answer_all(&mut subscriber)).await;
+        // Requests that are on their way are refused: unanswered, they would be waited for.
+        if subscriber.drain().await.is_ok() {
+            let _ = timeout(CLOSE_TIMEOUT, self.answer_all(&mut subscriber)).await;
+        }
+    }
+
+    async fn answer_all(&self, subscriber: &mut async_nats::Subscriber) {
+        while let Some(message) = subscriber.next().await {
+            let refusal = self.registry.accept(&self.path, &[], &message.payload).err();
+            let Some(reply) = message.reply else { continue };
+            if let Err(error) = self.client.publish(reply, refusal.unwrap_or_default().into()).await {
                 tracing::warn!("request not acknowledged: {error}");
             }
         }
@@ -105,12 +139,12 @@ async fn answer(mut subscriber: async_nats::Subscriber, client: async_nats::Clie
 /// A frontend's side.
 #[derive(Debug)]
 pub(crate) struct Requester {
-    client: async_nats::Client,
+    link: Link,
 }
 
 impl Requester {
-    pub(crate) fn new(client: async_nats::Client) -> Self {
-        Self { client }
+    pub(crate) fn new(link: Link) -> Self {
+        Self { link }
     }
 
     /// Publishes a request and waits until the worker has acknowledged it.
@@ -123,24 +157,28 @@ impl Requester {
         request: &(impl Serialize + Sync),
     ) -> Result<Waiting, CallError> {
         let unreachable = |reason: String| CallError::Unreachable { address: subject.to_owned(), reason };
+        let Link { client, losses } = &self.link;
+        // Counted from before the state is looked at, no loss goes unseen.
+        let mut losses = losses.clone();
+        losses.mark_unchanged();
         // What is published now would arrive when nobody waits for it any more.
-        if self.client.connection_state() != async_nats::connection::State::Connected {
+        if client.connection_state() != async_nats::connection::State::Connected {
             return Err(unreachable("no connection to NATS".to_owned()));
         }
         let mut payload = Vec::new();
         outgoing.encode(request, &mut payload)?;
-        let limit = self.client.server_info().max_payload.min(MAX_MESSAGE_BYTES);
+        let limit = client.server_info().max_payload.min(MAX_MESSAGE_BYTES);
         if payload.len() > limit {
             return Err(CallError::TooLarge { bytes: payload.len(), limit });
         }
         let waiting = hub.expect(answer, 0).ok_or(CallError::TooMany { limit: MAX_RESPONSE_STREAMS })?;
         let request =
             async_nats::Request::new().headers(headers(outgoing.id)).payload(payload.into()).timeout(Some(ACK_TIMEOUT));
-        let reply = self
-            .client
-            .send_request(subject.to_owned(), request)
-            .await
-            .map_err(|error| CallError::Unreachable { address: subject.to_owned(), reason: error.to_string() })?;
+        let reply = tokio::select! {
+            reply = client.send_request(subject.to_owned(), request) => reply.map_err(|error| error.to_string()),
+            _ = losses.changed() => Err("connection to NATS lost".to_owned()),
+        };
+        let reply = reply.map_err(unreachable)?;
         if reply.payload.starts_with(UNAVAILABLE.as_bytes()) {
             let reason = String::from_utf8_lossy(&reply.payload).into_owned();
             return Err(CallError::Refused { address: subject.to_owned(), reason });
@@ -151,6 +189,9 @@ impl Requester {
 
 fn headers(id: &str) -> async_nats::HeaderMap {
     let mut headers = async_nats::HeaderMap::new();
-    headers.insert("request-id", id);
+    // An id that no header can carry is in the control message anyway.
+    if let Ok(id) = id.parse::<async_nats::HeaderValue>() {
+        headers.insert("request-id", id);
+    }
     headers
 }
