@@ -206,7 +206,7 @@ mod tests {
                     let block_hash = event_id * 1000 + u64::from(i);
                     BlockData { block_hash, tokens_hash: block_hash ^ 1, mm_extra_info: None }
                 };
-                let blocks = (0..length % 5 + 1).map(block).collect();
+                let blocks = (0..=length % 5).map(block).collect();
                 EventData::Stored(StoredBlocks { parent_hash, start_position: None, blocks })
             }
         };

@@ -130,7 +130,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Result<(), ZmtpError> 
 
 /// Follows what the peer subscribes to.
 async fn listen_to(mut reader: Reader, member: &Membership) -> Result<(), ZmtpError> {
-    let mut topics = Vec::new();
+    let mut topics: Vec<Box<[u8]>> = Vec::new();
     while let Some(incoming) = reader.next().await? {
         match &incoming {
             Incoming::Message(parts) => match parts.first().and_then(|part| part.split_first()) {
@@ -148,7 +148,7 @@ async fn listen_to(mut reader: Reader, member: &Membership) -> Result<(), ZmtpEr
                 Command::Ready { .. } | Command::Other => {}
             },
         }
-        let subscribed = topics.iter().any(|prefix: &Box<[u8]>| member.shared.topic.starts_with(prefix));
+        let subscribed = topics.iter().any(|prefix| member.shared.topic.starts_with(prefix));
         member.peer.subscribed.store(subscribed, Ordering::Relaxed);
     }
     Ok(())

@@ -27,7 +27,7 @@ use super::process::{self, Process};
 use super::{endpoint, runtime, scope};
 
 /// Longer than the release takes to start, on a machine that has much else to do.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_mins(2);
 const BLOCK: usize = 16;
 
 /// A frontend of the release, and what it needs.
