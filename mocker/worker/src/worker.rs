@@ -96,7 +96,7 @@ impl Worker {
             cache_trace: config.cache_trace,
         };
         let driver = Driver::start("engine", config.engine.clone(), report).map_err(WorkerError::Thread)?;
-        let handoffs = handoffs(&config).await?;
+        let handoffs = handoffs(&config)?;
         let serving = Arc::new(serving(&config, &driver, &name, handoffs));
         let leave = CancellationToken::new();
         let mut worker = Self { config, discovery, server, serving, driver, registering: None, leave };
@@ -193,7 +193,7 @@ fn decision_log(config: &WorkerConfig) -> Result<Option<DecisionLog>, WorkerErro
 }
 
 /// A prefill worker with a port listens there; a decode worker is told by each request where to go.
-async fn handoffs(config: &WorkerConfig) -> Result<Handoffs, WorkerError> {
+fn handoffs(config: &WorkerConfig) -> Result<Handoffs, WorkerError> {
     let engine = match config.engine_type() {
         EngineType::Vllm => Peer::Vllm,
         EngineType::Sglang => Peer::Sglang,
@@ -204,9 +204,7 @@ async fn handoffs(config: &WorkerConfig) -> Result<Handoffs, WorkerError> {
         Terms::new(engine, config.transfer()).map(|terms| Terms { session, ..terms })
     };
     Ok(match (config.role(), config.args.bootstrap_port) {
-        (Role::Prefill, Some(port)) => {
-            Handoffs::Source(HandoffListener::bind(config.runtime.host, port, terms()?).await?)
-        }
+        (Role::Prefill, Some(port)) => Handoffs::Source(HandoffListener::bind(config.runtime.host, port, terms()?)?),
         (Role::Decode, _) if engine != Peer::Trtllm => Handoffs::Destination(terms()?),
         _ => Handoffs::None,
     })
