@@ -45,6 +45,7 @@ impl Graph {
         let metrics = Metrics::new(args.engine_type, several).expect("fresh metrics");
         WorkerConfig {
             runtime: self.runtime.clone(),
+            server: None,
             endpoint: EndpointId::new("dynamo", "backend", "generate"),
             engine: engine_config(&args, 0, timing, CacheTrace::Off),
             args,
