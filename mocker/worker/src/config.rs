@@ -7,6 +7,7 @@ use dynosim_engine::args::EngineType;
 use dynosim_engine::timing::{Fixed, ProfileError};
 use dynosim_engine::{EngineArgs, EngineConfig, KvTransfer, Reasoning, Role, Timing, TimingModel};
 use dynosim_wire::card::ModelFiles;
+use dynosim_wire::request::RequestServer;
 use dynosim_wire::{EndpointId, Runtime};
 
 use crate::replayed::ReplayedOutputs;
@@ -18,6 +19,8 @@ use crate::system::System;
 pub struct WorkerConfig {
     /// How it takes part in the contract.
     pub runtime: Runtime,
+    /// Where requests come in, if several workers share it; each has one of its own otherwise.
+    pub server: Option<RequestServer>,
     /// The endpoint that it serves.
     pub endpoint: EndpointId,
     /// The engine's settings, as given.

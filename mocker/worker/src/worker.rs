@@ -65,6 +65,8 @@ pub struct Worker {
     server: RequestServer,
     serving: Arc<Serving>,
     driver: Driver,
+    /// Endpoints beside the main one.
+    recoveries: Vec<EndpointId>,
     registering: Option<JoinHandle<Result<(), WorkerError>>>,
     leave: CancellationToken,
 }
@@ -74,7 +76,10 @@ impl Worker {
     /// start-up is over ([`Worker::ready`]).
     pub async fn start(config: WorkerConfig) -> Result<Self, WorkerError> {
         let discovery = Discovery::connect(&config.runtime.discovery).await?;
-        let server = RequestServer::start(&config.runtime).await?;
+        let server = match &config.server {
+            Some(server) => server.clone(),
+            None => RequestServer::start(&config.runtime).await?,
+        };
         let worker_id = discovery.instance_id();
         let name = format!("{worker_id:x}");
         config.system.count_uptime(&name);
@@ -96,10 +101,11 @@ impl Worker {
             cache_trace: config.cache_trace,
         };
         let driver = Driver::start("engine", config.engine.clone(), report).map_err(WorkerError::Thread)?;
-        let handoffs = handoffs(&config).await?;
+        let handoffs = handoffs(&config)?;
         let serving = Arc::new(serving(&config, &driver, &name, handoffs));
         let leave = CancellationToken::new();
-        let mut worker = Self { config, discovery, server, serving, driver, registering: None, leave };
+        let recoveries = publishers.recovery_endpoints(&config);
+        let mut worker = Self { config, discovery, server, serving, driver, recoveries, registering: None, leave };
         worker.registering = Some(tokio::spawn(worker.registration(publishers)));
         Ok(worker)
     }
@@ -169,14 +175,15 @@ impl Worker {
             tracing::warn!(%error, "discovery could not be left");
         }
         self.config.system.remove(self.id());
-        self.server.remove(&self.config.endpoint, self.id()).await;
+        for endpoint in self.recoveries.iter().chain([&self.config.endpoint]) {
+            self.server.remove(endpoint, self.id()).await;
+        }
         self.serving.tasks.close();
         if tokio::time::timeout(grace, self.serving.tasks.wait()).await.is_err() {
             tracing::warn!(requests = self.requests(), "the grace time is over, requests are broken off");
         }
         self.serving.stop.cancel();
         self.serving.tasks.wait().await;
-        self.server.close().await;
         // Joins the engine's thread.
         let _ = tokio::task::spawn_blocking(move || drop(self.driver)).await;
     }
@@ -193,7 +200,7 @@ fn decision_log(config: &WorkerConfig) -> Result<Option<DecisionLog>, WorkerErro
 }
 
 /// A prefill worker with a port listens there; a decode worker is told by each request where to go.
-async fn handoffs(config: &WorkerConfig) -> Result<Handoffs, WorkerError> {
+fn handoffs(config: &WorkerConfig) -> Result<Handoffs, WorkerError> {
     let engine = match config.engine_type() {
         EngineType::Vllm => Peer::Vllm,
         EngineType::Sglang => Peer::Sglang,
@@ -204,9 +211,7 @@ async fn handoffs(config: &WorkerConfig) -> Result<Handoffs, WorkerError> {
         Terms::new(engine, config.transfer()).map(|terms| Terms { session, ..terms })
     };
     Ok(match (config.role(), config.args.bootstrap_port) {
-        (Role::Prefill, Some(port)) => {
-            Handoffs::Source(HandoffListener::bind(config.runtime.host, port, terms()?).await?)
-        }
+        (Role::Prefill, Some(port)) => Handoffs::Source(HandoffListener::bind(config.runtime.host, port, terms()?)?),
         (Role::Decode, _) if engine != Peer::Trtllm => Handoffs::Destination(terms()?),
         _ => Handoffs::None,
     })

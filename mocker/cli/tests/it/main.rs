@@ -15,6 +15,7 @@ mod help;
 mod later_flags;
 mod limits;
 mod load;
+mod live_mocker;
 mod mutations;
 mod npz;
 mod place;

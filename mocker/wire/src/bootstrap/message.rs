@@ -144,7 +144,7 @@ pub enum Fact {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransferTiming {
     /// Which tokens travel.
-    #[serde(with = "mode")]
+    #[serde(with = "ModeName")]
     pub mode: TransferMode,
     /// Prompt length in tokens.
     pub full_prompt_tokens: u32,
@@ -199,29 +199,9 @@ pub enum Outcome {
 }
 
 /// Modes of a transfer by their names on the wire.
-mod mode {
-    use dynosim_engine::TransferMode;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    enum Mode {
-        FullPrompt,
-        DestinationMissing,
-    }
-
-    pub(super) fn serialize<S: Serializer>(mode: &TransferMode, serializer: S) -> Result<S::Ok, S::Error> {
-        match mode {
-            TransferMode::FullPrompt => Mode::FullPrompt,
-            TransferMode::DestinationMissing => Mode::DestinationMissing,
-        }
-        .serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TransferMode, D::Error> {
-        Ok(match Mode::deserialize(deserializer)? {
-            Mode::FullPrompt => TransferMode::FullPrompt,
-            Mode::DestinationMissing => TransferMode::DestinationMissing,
-        })
-    }
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "TransferMode", rename_all = "snake_case")]
+enum ModeName {
+    FullPrompt,
+    DestinationMissing,
 }

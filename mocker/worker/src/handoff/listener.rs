@@ -1,6 +1,6 @@
 //! The port at which destinations meet a prefill worker.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use dynosim_wire::bootstrap::{Identity, Message, Participant, Registration};
 use dynosim_wire::card::DisaggregatedEndpoint;
 use dynosim_wire::runtime::advertised_host;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -20,6 +20,9 @@ use super::{HandoffError, MAX_HANDOFF_CONNECTIONS, Terms};
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Unanswered questions after which the other end is dead.
 const KEEP_ALIVE_TRIES: u32 = 3;
+/// Connections that the kernel keeps until they are accepted. Those of a burst beyond it are reset, which looks like a
+/// source that died; the kernel has a limit of its own (`net.core.somaxconn`).
+const BACKLOG: u32 = 16_384;
 /// Pause after a connection could not be accepted (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -41,10 +44,10 @@ pub struct HandoffListener {
 
 impl HandoffListener {
     /// Listens on a port (0: any) of the host's address, or of all addresses. Needs a runtime.
-    pub async fn bind(host: Option<IpAddr>, port: u16, terms: Terms) -> Result<Self, HandoffError> {
+    pub fn bind(host: Option<IpAddr>, port: u16, terms: Terms) -> Result<Self, HandoffError> {
         let refused = |source| HandoffError::Bind { port, source };
         let address = host.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let listener = TcpListener::bind((address, port)).await.map_err(refused)?;
+        let listener = listen(SocketAddr::new(address, port)).map_err(refused)?;
         let port = listener.local_addr().map_err(refused)?.port();
         let rendezvous = Arc::new(Rendezvous::new(terms));
         let stop = CancellationToken::new();
@@ -73,6 +76,13 @@ impl HandoffListener {
     pub(super) fn current(&self) -> usize {
         self.rendezvous.current()
     }
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 async fn accept(listener: TcpListener, rendezvous: Arc<Rendezvous>) {

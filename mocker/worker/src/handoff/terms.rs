@@ -12,7 +12,7 @@ use super::HandoffError;
 /// How long one side waits for the other to come (as published).
 const RENDEZVOUS: Duration = Duration::from_secs(30);
 /// `handoff_session_timeout_ms` unless told otherwise.
-const SESSION: Duration = Duration::from_secs(300);
+const SESSION: Duration = Duration::from_mins(5);
 
 /// What is the same for all handoffs of a worker.
 #[derive(Clone, Debug)]

@@ -70,6 +70,12 @@ impl Publishers {
         (0..self.ranks).map(|rank| PassReport::new(worker_id, rank, self.passes.clone())).collect()
     }
 
+    /// The endpoints that answer who missed events.
+    pub(super) fn recovery_endpoints(&self, config: &WorkerConfig) -> Vec<EndpointId> {
+        let answering = self.caches.iter().filter(|cache| cache.recovery.is_some());
+        answering.map(|cache| cache.recovery_endpoint(config)).collect()
+    }
+
     /// Makes them known.
     pub(super) async fn register(
         &self,
@@ -104,6 +110,11 @@ impl Publishers {
 }
 
 impl Cache {
+    fn recovery_endpoint(&self, config: &WorkerConfig) -> EndpointId {
+        let EndpointId { namespace, component, .. } = &config.endpoint;
+        EndpointId::new(namespace, component, format!("{RECOVERY_ENDPOINT}{:x}", self.publisher.publisher_id()))
+    }
+
     async fn serve_recovery(
         &self,
         config: &WorkerConfig,
@@ -111,9 +122,7 @@ impl Cache {
         server: &RequestServer,
     ) -> Result<Option<EndpointRecord>, WorkerError> {
         let Some(recovery) = &self.recovery else { return Ok(None) };
-        let EndpointId { namespace, component, .. } = &config.endpoint;
-        let name = format!("{RECOVERY_ENDPOINT}{:x}", self.publisher.publisher_id());
-        let endpoint = EndpointId::new(namespace, component, name);
+        let endpoint = self.recovery_endpoint(config);
         let metrics = config.system.metrics().endpoint(&endpoint, &format!("{worker_id:x}"));
         let handler = Arc::new(AnswerRecovery::new(recovery.clone(), metrics));
         Ok(Some(server.serve(&endpoint, worker_id, handler).await?))

@@ -111,22 +111,38 @@ async fn our_workers_hand_off_behind_the_published_frontend() {
     }
 }
 
+/// Ends a published worker while ours holds blocks for the handoff with it, which takes a minute.
+async fn dies_in_the_middle(graph: &Mixed, config: &WorkerConfig, victim: &str) {
+    let prompt = "z".repeat(2000);
+    let held = async {
+        until("blocks are held", || usage(config) > 0.0).await;
+        graph.kill(victim).await;
+    };
+    let ((status, body), ()) = tokio::join!(graph.complete(&prompt, 5), held);
+    assert!(status != 200 || !body.contains(r#""completion_tokens":5"#), "{status} {body}");
+    no_blocks_held(config).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn our_worker_frees_its_blocks_when_the_published_one_dies_in_the_middle() {
+async fn our_prefill_worker_frees_its_blocks_when_the_published_decode_worker_dies() {
     let Some(python) = interpreter() else { return };
-    // The prompt's transfer takes a minute.
     let mut graph = Mixed::new(&python).await;
     let (prefill, config) = graph.worker("prefill", &prefill_args("vllm", "0.1")).await;
     graph.mocker("decode", &["--speedup-ratio", "100"]).await;
     graph.frontend("kv").await;
-    let prompt = "z".repeat(2000);
-    let held = async {
-        until("blocks are held", || usage(&config) > 0.0).await;
-        graph.kill("decode").await;
-    };
-    let ((status, body), ()) = tokio::join!(graph.complete(&prompt, 5), held);
-    assert!(status != 200 || !body.contains(r#""completion_tokens":5"#), "{status} {body}");
-    no_blocks_held(&config).await;
+    dies_in_the_middle(&graph, &config, "decode").await;
     until("its request is over", || prefill.requests() == 0).await;
     prefill.drain(DEADLINE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_decode_worker_frees_its_blocks_when_the_published_prefill_worker_dies() {
+    let Some(python) = interpreter() else { return };
+    let mut graph = Mixed::new(&python).await;
+    let (decode, config) = graph.worker("backend", &decode_args("vllm")).await;
+    graph.mocker("prefill", &["--kv-bytes-per-token", "3000000", "--kv-transfer-bandwidth", "0.1"]).await;
+    graph.frontend("kv").await;
+    dies_in_the_middle(&graph, &config, "prefill").await;
+    until("its request is over", || decode.requests() == 0).await;
+    decode.drain(DEADLINE).await;
 }

@@ -42,7 +42,7 @@ impl Graph {
             kind: Some("recovery".to_owned()),
             ..RecoveryRequest::default()
         };
-        let mut stream = self.client.call(target, "query", &query).await.expect("an answer");
+        let mut stream = self.client.call_plain(target, "query", &query).await.expect("an answer");
         stream.next().await.expect("not broken").and_then(|item| item.data).expect("a response")
     }
 }

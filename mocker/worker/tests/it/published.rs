@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep};
 use crate::setup::Graph;
 
 /// Programs in Python take their time on a machine that is busy.
-const STARTED: Duration = Duration::from_secs(60);
+const STARTED: Duration = Duration::from_mins(1);
 const FILE_TTL: Duration = Duration::from_secs(10);
 /// Flags of everything that takes part.
 const PLANES: [&str; 6] = ["--discovery-backend", "file", "--request-plane", "tcp", "--event-plane", "zmq"];

@@ -45,6 +45,7 @@ impl Graph {
         let metrics = Metrics::new(args.engine_type, several).expect("fresh metrics");
         WorkerConfig {
             runtime: self.runtime.clone(),
+            server: None,
             endpoint: EndpointId::new("dynamo", "backend", "generate"),
             engine: engine_config(&args, 0, timing, CacheTrace::Off),
             args,
@@ -91,9 +92,10 @@ impl Graph {
     /// The whole answer.
     pub(crate) async fn ask(&self, worker: &Worker, request: &PreprocessedRequest) -> Result<Answer, CallError> {
         let target = self.endpoint(worker.id(), "generate").await;
-        let id = format!("{}-{}", request.model, request.token_ids.len());
+        // The handoff wants a UUID, as frontends give.
+        let id = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
         let mut stream =
-            timeout(DEADLINE, self.client.call::<EngineOutput>(&target, &id, request)).await.expect("in time")?;
+            timeout(DEADLINE, self.client.call::<EngineOutput>(&target, id, request)).await.expect("in time")?;
         let mut answer = Answer::default();
         while let Some(item) = timeout(DEADLINE, stream.next()).await.expect("in time").expect("not broken") {
             let Annotated { data: Some(output), .. } = item else { continue };

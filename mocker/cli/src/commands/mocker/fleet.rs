@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dynosim_wire::request::RequestServer;
 use dynosim_worker::{Metrics, Several, System, Worker, WorkerConfig, engine_config};
 use tokio::task::JoinSet;
 
@@ -24,6 +25,7 @@ impl Fleet {
     /// Starts the workers one after the other and waits until all of them can be found.
     pub(crate) async fn start(settings: Settings) -> Result<Self, Failure> {
         let system = system(&settings).await?;
+        let server = RequestServer::start(&settings.runtime).await.map_err(Failure::io)?;
         let grace = settings.grace;
         let mut fleet =
             Self { workers: Vec::new(), model_name: settings.model_name.clone(), system: system.clone(), grace };
@@ -32,6 +34,7 @@ impl Fleet {
             let engine = engine_config(args, number as u64, settings.timing.clone(), settings.cache_trace);
             let config = WorkerConfig {
                 runtime: settings.runtime.clone(),
+                server: Some(server.clone()),
                 endpoint: settings.endpoint.clone(),
                 args: args.clone(),
                 engine,

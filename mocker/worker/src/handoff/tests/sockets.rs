@@ -32,7 +32,7 @@ async fn settled(listener: &HandoffListener) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_handoffs_at_once_all_end_well() {
     for engine in [EngineType::Vllm, EngineType::Sglang] {
-        let listener = HandoffListener::bind(LOOPBACK, 0, quick(engine)).await.unwrap();
+        let listener = HandoffListener::bind(LOOPBACK, 0, quick(engine)).unwrap();
         let mut all = JoinSet::new();
         for number in 0..1000 {
             let meeting = at(&listener, number);
@@ -49,7 +49,7 @@ async fn a_thousand_handoffs_at_once_all_end_well() {
 
 #[tokio::test]
 async fn the_death_of_either_side_is_seen_within_a_second() {
-    let listener = HandoffListener::bind(LOOPBACK, 0, quick(EngineType::Vllm)).await.unwrap();
+    let listener = HandoffListener::bind(LOOPBACK, 0, quick(EngineType::Vllm)).unwrap();
     let pair = async |number| {
         let meeting = at(&listener, number);
         let terms = quick(EngineType::Vllm);
@@ -63,6 +63,7 @@ async fn the_death_of_either_side_is_seen_within_a_second() {
     drop(destination);
     let ended = tokio::time::timeout(second, source.during(std::future::pending::<()>())).await.unwrap();
     assert!(matches!(ended, Err(HandoffError::Closed)), "{ended:?}");
+    drop(source);
     let (source, mut destination) = pair(2).await;
     drop(source);
     let ended = tokio::time::timeout(second, destination.asked_to_reserve()).await.unwrap();
@@ -72,14 +73,14 @@ async fn the_death_of_either_side_is_seen_within_a_second() {
 
 #[tokio::test]
 async fn a_port_that_is_taken_is_named() {
-    let listener = HandoffListener::bind(LOOPBACK, 0, quick(EngineType::Vllm)).await.unwrap();
-    let error = HandoffListener::bind(LOOPBACK, listener.port(), quick(EngineType::Vllm)).await.unwrap_err();
+    let listener = HandoffListener::bind(LOOPBACK, 0, quick(EngineType::Vllm)).unwrap();
+    let error = HandoffListener::bind(LOOPBACK, listener.port(), quick(EngineType::Vllm)).unwrap_err();
     assert!(error.to_string().contains(&listener.port().to_string()), "{error}");
     let port = listener.port();
     drop(listener);
     // It is free again, once the task has ended.
     for _ in 0..1000 {
-        if HandoffListener::bind(LOOPBACK, port, quick(EngineType::Vllm)).await.is_ok() {
+        if HandoffListener::bind(LOOPBACK, port, quick(EngineType::Vllm)).is_ok() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -89,7 +90,7 @@ async fn a_port_that_is_taken_is_named() {
 
 #[tokio::test]
 async fn nobody_at_the_port_is_an_error_with_the_address() {
-    let listener = HandoffListener::bind(LOOPBACK, 0, quick(EngineType::Vllm)).await.unwrap();
+    let listener = HandoffListener::bind(LOOPBACK, 0, quick(EngineType::Vllm)).unwrap();
     let meeting = at(&listener, 1);
     drop(listener);
     for _ in 0..1000 {
@@ -105,7 +106,7 @@ async fn nobody_at_the_port_is_an_error_with_the_address() {
 
 #[tokio::test]
 async fn the_card_names_the_host_that_was_given_and_the_port() {
-    let listener = HandoffListener::bind(LOOPBACK, 0, quick(EngineType::Vllm)).await.unwrap();
+    let listener = HandoffListener::bind(LOOPBACK, 0, quick(EngineType::Vllm)).unwrap();
     let endpoint = listener.endpoint();
     assert_eq!(endpoint.bootstrap_host.as_deref(), Some("127.0.0.1"));
     assert_eq!(endpoint.bootstrap_port, Some(listener.port()));

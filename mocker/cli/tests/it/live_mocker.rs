@@ -1,0 +1,87 @@
+//! `dynosim mocker` behind the published frontend, and its flags.
+
+mod flags;
+mod peers;
+
+use peers::{Children, Http, upstream};
+
+/// Starts the published frontend and our workers over files, and waits for the model.
+fn graph(children: &mut Children, python: &std::path::Path, mockers: &[&[&str]]) -> Http {
+    let http = children.frontend(python, "kv");
+    for flags in mockers {
+        children.mocker(flags);
+    }
+    http.wait_for_model("tiny");
+    http
+}
+
+const PROMPT: &str = "Tell me what a simulated engine is good for, at some length, so that there are full blocks of tokens \
+                      to find again when the same question is asked a second time, which is what this test is about.";
+
+/// The second identical prompt is found in the cache by worker and router.
+fn check_caching(http: &Http) {
+    let first = http.chat("tiny", PROMPT, 20);
+    assert_eq!(first["usage"]["completion_tokens"], 20, "{first}");
+    assert_eq!(first["choices"][0]["finish_reason"], "length");
+    let text = first["choices"][0]["message"]["content"].as_str().expect("text");
+    assert!(text.len() >= 20, "{first}");
+    // The router hears of the blocks a moment after the answer.
+    let found = (0..100).find_map(|_| {
+        let again = http.chat("tiny", PROMPT, 20);
+        let cached = again["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0);
+        let hit_rate = again["nvext"]["timing"]["kv_hit_rate"].as_f64().unwrap_or(0.0);
+        (cached > 100 && hit_rate > 0.5).then_some(again)
+    });
+    assert!(found.is_some(), "no answer told of cached tokens and a hit rate");
+}
+
+#[test]
+fn the_published_frontend_serves_our_worker_and_sees_its_cache() {
+    let Some(python) = upstream() else { return };
+    let mut children = Children::new();
+    let http = graph(&mut children, &python, &[&["--block-size", "16"]]);
+    check_caching(&http);
+    let stream = http.chat_stream("tiny", PROMPT, 12);
+    let chunks: Vec<_> = stream.iter().filter(|chunk| chunk["choices"][0]["delta"]["content"].is_string()).collect();
+    assert!(chunks.len() >= 12, "{stream:?}");
+    let last = stream.iter().rev().find_map(|chunk| chunk["choices"][0]["finish_reason"].as_str());
+    assert_eq!(last, Some("length"));
+}
+
+#[test]
+fn the_published_frontend_serves_four_ranks_and_four_workers() {
+    let Some(python) = upstream() else { return };
+    for flags in [["--data-parallel-size", "4"], ["--num-workers", "4"]] {
+        let mut children = Children::new();
+        let flags = [&flags[..], &["--block-size", "16", "--speedup-ratio", "10"]].concat();
+        let http = graph(&mut children, &python, &[&flags]);
+        check_caching(&http);
+    }
+}
+
+#[test]
+fn the_published_frontend_runs_our_prefill_and_decode_workers() {
+    let Some(python) = upstream() else { return };
+    let mut children = Children::new();
+    let port = peers::free_port().to_string();
+    let prefill = ["--block-size", "16", "--disaggregation-mode", "prefill", "--bootstrap-ports", &port];
+    let decode = ["--block-size", "16", "--disaggregation-mode", "decode"];
+    let http = graph(&mut children, &python, &[&prefill, &decode]);
+    // The frontend may take a moment to see that both halves are there.
+    let answer = (0..100)
+        .map(|_| http.chat("tiny", PROMPT, 20))
+        .find(|answer| {
+            answer["nvext"]["worker_id"]["prefill_worker_id"] != answer["nvext"]["worker_id"]["decode_worker_id"]
+        })
+        .expect("a request goes through both workers");
+    assert_eq!(answer["usage"]["completion_tokens"], 20, "{answer}");
+}
+
+#[test]
+fn workers_leave_discovery_when_they_are_told_to_stop() {
+    let mut children = Children::new();
+    let worker = children.mocker(&["--startup-time", "0"]);
+    assert!(children.records() >= 4);
+    assert!(children.stop(worker).success());
+    assert_eq!(children.records(), 0);
+}
