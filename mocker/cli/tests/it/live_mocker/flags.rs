@@ -35,7 +35,7 @@ fn flags_without_effect_or_out_of_range_are_errors_that_name_them() {
         (&["--engine-type", "sglang", "--preemption-mode", "fifo"], "`--preemption-mode` has no effect"),
         (&["--engine-type", "vlllm"], "`--engine-type` is \"vlllm\"; allowed: \"vllm\", \"sglang\", \"trtllm\""),
         (&["--num-gpu-blocks-override", "0"], "`--num-gpu-blocks-override` is 0; allowed: "),
-        (&["--speedup-ratio", "-1"], "`--speedup-ratio` is -1.0; allowed: "),
+        (&["--speedup-ratio=-1"], "`--speedup-ratio` is -1.0; allowed: "),
         (&["--speedup-ratio", "inf"], "--speedup-ratio: inf is out of range"),
         (&["--ais-mtp-seed", "1"], "`--ais-mtp-seed` has no effect without `--ais-nextn`"),
         (&["--aic-perf-model"], "--ais-perf-model: comes with the AIC performance model"),
