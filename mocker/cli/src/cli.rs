@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Replay(flags) => replay::run(&flags),
         Command::Up(flags) => up::run(&flags),
         Command::Mocker(flags) => mocker::run(&flags),
-        Command::Frontend(flags) => frontend::run(&flags),
+        Command::Frontend(flags) => frontend::run(*flags),
         Command::Load(flags) => load::run(&flags),
         Command::Trace(command) => trace::run(&command),
     };

@@ -1,6 +1,8 @@
 //! What the live commands share: settings from flags and environment, the async runtime, signals, and how a part of a
 //! serving graph runs in this process.
 
+mod process;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
@@ -12,6 +14,8 @@ use dynosim_wire::discovery::MemStore;
 use dynosim_wire::{DiscoveryConfig, EventPlane, RequestPlane, Runtime};
 
 use crate::failure::Failure;
+
+pub(crate) use process::run_component;
 
 /// Life of a file record whose owner does not touch it (as published).
 const FILE_TTL: Duration = Duration::from_secs(10);
@@ -47,7 +51,7 @@ impl Env {
     }
 
     /// A variable that names one of a flag's values.
-    fn choose<T: ValueEnum>(&self, name: &str) -> Result<Option<T>, Failure> {
+    pub(crate) fn choose<T: ValueEnum>(&self, name: &str) -> Result<Option<T>, Failure> {
         let Some(text) = self.get(name) else { return Ok(None) };
         T::from_str(text, true).map(Some).map_err(|_| {
             let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);

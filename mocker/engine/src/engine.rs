@@ -5,7 +5,7 @@
 //! go at any time between. A request that arrives during a run cuts it short ([`Engine::submit`] says so by the new end
 //! of [`Engine::busy_until`]), so it waits for the pass in progress and no longer, as it would without runs.
 
-use crate::pass::{KvEvents, Pass, PrefillBatch, Scheduler, Steady};
+use crate::pass::{KvEvents, Pass, PrefillBatch, Queued, Scheduler, Steady};
 use crate::request::{Rejection, Request, RequestId, Role};
 use crate::time::Nanos;
 use crate::timing::Timing;
@@ -39,6 +39,31 @@ pub struct EngineConfig {
     pub role: Role,
     /// KV cache changes are reported with the steps.
     pub emit_kv_events: bool,
+}
+
+/// What a rank is busy with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Requests that have not ended.
+    pub unfinished: usize,
+    /// Those of them that wait to run.
+    pub waiting: usize,
+    /// Blocks held by requests.
+    pub active_blocks: u32,
+}
+
+impl EngineConfig {
+    /// Whether an engine with these settings could ever run a request to its end, alone if need be.
+    pub fn check(&self, prompt_tokens: u32, max_output_tokens: u32) -> Result<(), Rejection> {
+        if prompt_tokens == 0 || max_output_tokens == 0 {
+            return Err(Rejection::Empty);
+        }
+        let output = if self.role == Role::Prefill { 1 } else { max_output_tokens };
+        match &self.scheduler {
+            SchedulerConfig::Vllm(config) => config.check(prompt_tokens, output),
+            SchedulerConfig::Sglang(config) => config.check(prompt_tokens, output),
+        }
+    }
 }
 
 /// How much [`Engine::start`] may plan at once.
@@ -219,13 +244,24 @@ impl Engine {
     pub fn submit(&mut self, now: Nanos, rank: Option<u32>, request: Request) -> Ticket {
         debug_assert_eq!(self.check(request.prompt_tokens, request.max_output_tokens), Ok(()));
         self.cut(now);
-        let rank = rank.unwrap_or_else(|| {
-            let rank = self.next_rank;
-            self.next_rank = (rank + 1) % self.ranks.len() as u32;
-            rank
-        });
+        let rank = rank.unwrap_or_else(|| self.rank_in_turn());
         let request = each!(&mut self.ranks[rank as usize], scheduler => scheduler.submit(request));
         Ticket { rank, request }
+    }
+
+    /// Like [`Engine::submit`], but in the decode role the prompt is computed here: nobody else has its KV.
+    pub fn submit_local(&mut self, now: Nanos, rank: Option<u32>, request: Request) -> Ticket {
+        debug_assert_eq!(self.check(request.prompt_tokens, request.max_output_tokens), Ok(()));
+        self.cut(now);
+        let rank = rank.unwrap_or_else(|| self.rank_in_turn());
+        let request = each!(&mut self.ranks[rank as usize], scheduler => scheduler.submit_local(request));
+        Ticket { rank, request }
+    }
+
+    fn rank_in_turn(&mut self) -> u32 {
+        let rank = self.next_rank;
+        self.next_rank = (rank + 1) % self.ranks.len() as u32;
+        rank
     }
 
     /// Ends a request wherever it is. False if it has ended already (perhaps with the pass in progress).
@@ -283,7 +319,9 @@ impl Engine {
                 None => rank.schedule_and_complete(pass),
             }
             if !pass.is_idle() {
-                let own = self.timing.pass(self.role, pass.prefill, pass.decode, self.kv_capacity_tokens);
+                // What a decode engine computes of prompts that came with their KV is free.
+                let prefill = if self.role == Role::Decode { pass.local_prefill } else { pass.prefill };
+                let own = self.timing.pass(Role::Aggregated, prefill, pass.decode, self.kv_capacity_tokens);
                 duration = duration.max(Some(own));
             }
         }
@@ -318,6 +356,16 @@ impl Engine {
         &self.step
     }
 
+    /// Like [`Engine::finish`], but hands the step over: `step` is what was handed over before, or new, and its buffers
+    /// are used again.
+    pub fn finish_into(&mut self, step: &mut Step) {
+        self.finish();
+        if step.ranks.len() != self.step.ranks.len() {
+            *step = self.step.clone();
+        }
+        std::mem::swap(&mut self.step, step);
+    }
+
     /// One pass at `now`: [`Engine::start`] and [`Engine::finish`] at once. None if nothing can run.
     pub fn step(&mut self, now: Nanos) -> Option<&Step> {
         self.start(now, Horizon::Pass)?;
@@ -347,6 +395,31 @@ impl Engine {
     /// Blocks held by requests, over all ranks.
     pub fn active_blocks(&self) -> u32 {
         self.ranks.iter().map(|rank| each!(rank, rank => rank.active_blocks())).sum()
+    }
+
+    /// What a rank is busy with.
+    pub fn load(&self, rank: u32) -> Load {
+        each!(&self.ranks[rank as usize], rank => Load {
+            unfinished: rank.unfinished(),
+            waiting: rank.waiting(),
+            active_blocks: rank.active_blocks(),
+        })
+    }
+
+    /// The lengths of the requests of a rank that wait. Walks the queue.
+    pub fn queued(&self, rank: u32) -> Queued {
+        each!(&self.ranks[rank as usize], rank => rank.queued())
+    }
+
+    /// Decode role: prompt tokens of a request whose KV was found here when its blocks were reserved.
+    pub fn reserved_tokens(&self, ticket: Ticket) -> u32 {
+        each!(&self.ranks[ticket.rank as usize], rank => rank.reserved_tokens(ticket.request))
+    }
+
+    /// Adds the lengths behind each pass to the steps from now on ([`Pass::detail`]).
+    pub fn report_detail(&mut self) {
+        let ahead = self.ahead.iter_mut().flatten().map(|ahead| &mut ahead.pass);
+        self.step.ranks.iter_mut().chain(ahead).for_each(|pass| pass.detail.enabled = true);
     }
 
     fn steady(&self) -> Option<Steady> {

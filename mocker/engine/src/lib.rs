@@ -30,10 +30,12 @@ pub mod transfer;
 pub mod vllm;
 
 pub use args::{ArgsError, EngineArgs};
-pub use engine::{Engine, EngineConfig, Horizon, SchedulerConfig, Step, Ticket};
+pub use engine::{Engine, EngineConfig, Horizon, Load, SchedulerConfig, Step, Ticket};
 pub use hash::BlockHashes;
 pub use mtp::Mtp;
-pub use pass::{Admission, DecodeBatch, Emission, KvEvents, Pass, PrefillBatch, Scheduler, Steady};
+pub use pass::{
+    Admission, DecodeBatch, Detail, Emission, KvEvent, KvEvents, Lengths, Pass, PrefillBatch, Queued, Scheduler, Steady,
+};
 pub use reasoning::{OutputKind, Reasoning};
 pub use request::{Rejection, Request, RequestId, Role};
 pub use time::Nanos;

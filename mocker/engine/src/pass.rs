@@ -13,6 +13,16 @@ pub struct PrefillBatch {
     pub new_tokens: u64,
 }
 
+impl PrefillBatch {
+    /// Counts one request in.
+    #[inline]
+    pub(crate) fn add(&mut self, prefix_tokens: u32, new_tokens: u32) {
+        self.requests += 1;
+        self.prefix_tokens += u64::from(prefix_tokens);
+        self.new_tokens += u64::from(new_tokens);
+    }
+}
+
 /// The requests that compute their newest token in a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodeBatch {
@@ -53,6 +63,10 @@ pub enum KvEvent {
         start: u32,
         /// Number of hashes.
         len: u32,
+        /// Whose blocks they are.
+        request: RequestId,
+        /// Index of the first block in that request's sequence.
+        position: u32,
     },
     /// Blocks were evicted: `len` hashes of [`KvEvents::hashes`] from `start`.
     Removed {
@@ -78,13 +92,16 @@ pub struct KvEvents {
     pub passes: Vec<u32>,
     /// The pass that is being recorded.
     pub in_pass: u32,
+    /// The request whose blocks are being recorded.
+    pub owner: RequestId,
 }
 
 impl KvEvents {
-    /// Records blocks stored one after the other, the first being a child of `parent`.
-    pub fn stored(&mut self, parent: Option<u64>, hashes: impl Iterator<Item = u64>) {
+    /// Records blocks of the owner stored one after the other; the first is the block `position` of its sequence and a
+    /// child of `parent`.
+    pub fn stored(&mut self, parent: Option<u64>, position: u32, hashes: impl Iterator<Item = u64>) {
         if let Some((start, len)) = self.append(hashes) {
-            self.push(KvEvent::Stored { parent, start, len });
+            self.push(KvEvent::Stored { parent, start, len, request: self.owner, position });
         }
     }
 
@@ -128,11 +145,63 @@ impl KvEvents {
     }
 }
 
+/// Sums over the lengths of some requests, for their mean and variance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lengths {
+    /// Requests.
+    pub count: u64,
+    /// Sum of their lengths in tokens.
+    pub sum: u64,
+    /// Sum of the squares of their lengths.
+    pub squares: u128,
+}
+
+impl Lengths {
+    /// Counts one request in.
+    #[inline]
+    pub fn add(&mut self, tokens: u32) {
+        self.count += 1;
+        self.sum += u64::from(tokens);
+        self.squares += u128::from(u64::from(tokens) * u64::from(tokens));
+    }
+
+    /// Variance of the lengths of the whole population; 0 without requests.
+    pub fn variance(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        let mean = self.sum as f64 / self.count as f64;
+        (self.squares as f64 / self.count as f64 - mean * mean).max(0.0)
+    }
+}
+
+/// The lengths behind a pass, for who reports more of it than the timing model wants. Stays empty unless switched on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Detail {
+    /// Off: nothing is summed up.
+    pub enabled: bool,
+    /// Prompt lengths of the requests that compute prompt tokens.
+    pub prompts: Lengths,
+    /// Sequence lengths of the requests that decode.
+    pub sequences: Lengths,
+}
+
+/// The requests of one rank that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Prompt lengths of those that never ran.
+    pub prompts: Lengths,
+    /// Sequence lengths of those that ran before, or whose KV is computed elsewhere.
+    pub sequences: Lengths,
+}
+
 /// What a scheduler decided for one forward pass and what came of it. Buffers are used again from pass to pass.
 #[derive(Clone, Debug, Default)]
 pub struct Pass {
     /// Prompt work, for the timing model.
     pub prefill: PrefillBatch,
+    /// Decode role: the part of `prefill` whose KV nobody else had, so that it takes time here.
+    pub local_prefill: PrefillBatch,
     /// Decode work, for the timing model.
     pub decode: DecodeBatch,
     /// Requests that entered the running set.
@@ -148,12 +217,15 @@ pub struct Pass {
     pub finished: Vec<RequestId>,
     /// KV cache changes.
     pub events: KvEvents,
+    /// Lengths behind `prefill` and `decode`.
+    pub detail: Detail,
 }
 
 impl Pass {
     /// Empties it for the next pass.
     pub fn clear(&mut self) {
         self.prefill = PrefillBatch::default();
+        self.local_prefill = PrefillBatch::default();
         self.decode = DecodeBatch::default();
         self.admitted.clear();
         self.preempted.clear();
@@ -161,6 +233,7 @@ impl Pass {
         self.emitted.clear();
         self.finished.clear();
         self.events.clear();
+        self.detail = Detail { enabled: self.detail.enabled, ..Detail::default() };
     }
 
     /// No request computes anything.
@@ -187,6 +260,10 @@ pub trait Scheduler {
     /// Takes a request into the waiting queue. In the decode role it waits for blocks (see [`Pass::reserved`]) and then
     /// for [`Scheduler::activate`].
     fn submit(&mut self, request: Request) -> RequestId;
+
+    /// Takes a request that is prefilled here although this is the decode role: nobody else has its KV. In other roles the
+    /// same as [`Scheduler::submit`].
+    fn submit_local(&mut self, request: Request) -> RequestId;
 
     /// Ends a request wherever it is, freeing its blocks. False if there is no such request.
     fn abort(&mut self, request: RequestId) -> bool;
@@ -221,4 +298,10 @@ pub trait Scheduler {
 
     /// Blocks (pages) of the pool that some request holds.
     fn active_blocks(&self) -> u32;
+
+    /// Decode role: prompt tokens of a request whose KV was found here when its blocks were reserved.
+    fn reserved_tokens(&self, request: RequestId) -> u32;
+
+    /// The lengths of the requests that wait. Walks the queue.
+    fn queued(&self) -> Queued;
 }

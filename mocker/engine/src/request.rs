@@ -3,7 +3,7 @@
 use crate::hash::BlockHashes;
 
 /// A request inside one scheduler: the number of its slot. Slots are used again after a request has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u32);
 
 impl RequestId {

@@ -10,7 +10,7 @@ mod stops;
 mod template;
 mod tokenizer;
 
-use dynosim_wire::card::{GenerationConfig, ModelCard, ModelInfo, PromptFormatter, TokenizerInfo};
+use dynosim_wire::card::{GenerationConfig, ModelCard, ModelInfo, PromptFormatter, TemplateFile, TokenizerInfo};
 use serde_json::Value;
 
 use crate::http::service::Endpoint;
@@ -164,11 +164,11 @@ async fn read_formatter(formatter: &PromptFormatter, files: &mut TextFiles) -> R
         PromptFormatter::HfTokenizerConfigJson(file) => {
             files.tokenizer_config = Some(file::read(file).await?.to_vec());
         }
-        PromptFormatter::HfChatTemplateJinja(file) => {
+        PromptFormatter::HfChatTemplateJinja(TemplateFile { file, .. }) => {
             let template = String::from_utf8(file::read(file).await?.to_vec());
             files.chat_template = Some(template.map_err(|e| TextError::new(&file.path, e.to_string()))?);
         }
-        PromptFormatter::HfChatTemplateJson(file) => {
+        PromptFormatter::HfChatTemplateJson(TemplateFile { file, .. }) => {
             let json: Value = serde_json::from_slice(&file::read(file).await?)
                 .map_err(|e| TextError::new(&file.path, e.to_string()))?;
             let template = json["chat_template"].as_str();

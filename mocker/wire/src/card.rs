@@ -2,12 +2,15 @@
 
 mod builtin;
 mod folder;
+mod kv_bytes;
+mod slug;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use builtin::{BYTE_TOKENS, VOCABULARY, builtin_files};
 pub use folder::{ModelFiles, ModelFolderError};
+pub use slug::slug;
 
 /// A file that others can read: a local path, or a URL of the worker's system port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,9 +47,20 @@ pub enum PromptFormatter {
     /// Of a model in the usual layout.
     HfTokenizerConfigJson(CheckedFile),
     /// A template in a file of its own (`chat_template.jinja`).
-    HfChatTemplateJinja(CheckedFile),
+    #[serde(rename = "hf_chat_template")]
+    HfChatTemplateJinja(TemplateFile),
     /// A template in a file of its own (`chat_template.json`).
-    HfChatTemplateJson(CheckedFile),
+    HfChatTemplateJson(TemplateFile),
+}
+
+/// A chat template in a file of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TemplateFile {
+    /// The user named it; else it was found in the model folder.
+    #[serde(default)]
+    pub is_custom: bool,
+    /// Where it is.
+    pub file: CheckedFile,
 }
 
 /// `generation_config.json`.
@@ -80,6 +94,7 @@ pub struct DisaggregatedEndpoint {
 }
 
 /// What an engine tells routers about itself.
+#[allow(clippy::struct_excessive_bools, reason = "the published record has these fields")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RuntimeConfig {
@@ -158,19 +173,19 @@ pub struct ModelCard {
     #[serde(default)]
     pub source_path: Option<String>,
     /// `config.json`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_info: Option<ModelInfo>,
     /// `tokenizer.json`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<TokenizerInfo>,
     /// The chat template.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_formatter: Option<PromptFormatter>,
-    /// A chat template of the user's.
+    /// A chat template in a file of its own; goes before that of `tokenizer_config.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_template_file: Option<PromptFormatter>,
     /// `generation_config.json`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gen_config: Option<GenerationConfig>,
     /// `max_position_embeddings` of `config.json`, tokens.
     #[serde(default)]

@@ -4,6 +4,7 @@ mod etcd;
 mod file;
 mod mem;
 mod record;
+mod view;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -38,6 +39,9 @@ pub enum DiscoveryError {
         /// Why.
         reason: String,
     },
+    /// The handle was closed, so nothing can be put any more.
+    #[error("discovery is closed")]
+    Closed,
     /// A record of ours that cannot be written.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -83,6 +87,12 @@ pub(crate) trait Backend: Send + Sync + std::fmt::Debug {
     fn watch(&self, bucket: Bucket, prefix: &str) -> Watch;
     /// Removes all records of this handle.
     fn close(&self) -> Done<'_, ()>;
+}
+
+/// A new identity: random, above zero, and below 2⁶³ so that readers with signed numbers cope.
+fn random_id() -> u64 {
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+    ((high ^ low) >> 1).max(1)
 }
 
 /// A handle on a store: one identity (instance id, lease). Clones share it.

@@ -1,18 +1,26 @@
 //! The event plane: what workers publish about themselves.
 
 mod envelope;
+#[doc(hidden)]
+pub mod fuzzing;
+#[cfg(test)]
+mod golden;
 mod nats;
 mod payload;
 mod publisher;
+mod queue;
+mod recovery;
 mod subscriber;
 mod vllm;
 mod zmtp;
 
+pub use payload::RECOVERY;
 pub use payload::{
     BlockData, CacheEvent, EventData, ForwardPassMetrics, KvMetrics, QueuedRequests, RecoveryRequest, RecoveryResponse,
-    RouterEvent, ScheduledRequests, StorageTier, StoredBlocks,
+    ResetScope, Residency, RouterEvent, ScheduledRequests, StorageTier, StoredBlocks,
 };
 pub use publisher::{EventError, EventPublisher};
+pub use recovery::RecoveryLog;
 pub use subscriber::{EventSubscriber, Received};
 pub use vllm::{VllmEvent, VllmPublisher};
 

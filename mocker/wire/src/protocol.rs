@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uuid::Uuid;
 
 /// When generation stops.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -89,9 +90,9 @@ pub struct BootstrapInfo {
     pub bootstrap_port: u16,
     /// Number of the meeting.
     pub bootstrap_room: u64,
-    /// Name of the meeting.
+    /// Name of the meeting: text in JSON, 16 bytes in `MessagePack`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handoff_id: Option<String>,
+    pub handoff_id: Option<Uuid>,
 }
 
 /// What prefill gave, for a decode worker that was not told a meeting.
@@ -247,5 +248,25 @@ impl<T> Annotated<T> {
     /// A value.
     pub fn of(data: T) -> Self {
         Self { data: Some(data), id: None, event: None, comment: None, error: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Codec;
+
+    #[test]
+    fn the_name_of_a_meeting_is_bytes_in_messagepack_and_text_in_json() {
+        let handoff_id = Some(Uuid::from_u128(7));
+        let info = BootstrapInfo { bootstrap_host: "h".into(), bootstrap_port: 1, bootstrap_room: 2, handoff_id };
+        let packed = Codec::MessagePack.encode(&info).unwrap();
+        let mut bytes = vec![0xc4, 16];
+        bytes.extend(Uuid::from_u128(7).as_bytes());
+        assert!(packed.windows(18).any(|window| window == bytes), "{packed:x?}");
+        assert_eq!(Codec::MessagePack.decode::<BootstrapInfo>(&packed).unwrap(), info);
+        let text = String::from_utf8(Codec::Json.encode(&info).unwrap()).unwrap();
+        assert!(text.contains(r#""handoff_id":"00000000-0000-0000-0000-000000000007""#), "{text}");
+        assert_eq!(Codec::Json.decode::<BootstrapInfo>(text.as_bytes()).unwrap(), info);
     }
 }

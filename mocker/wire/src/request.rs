@@ -2,8 +2,11 @@
 
 mod client;
 mod frame;
+mod message;
 mod nats;
+mod registry;
 mod server;
+mod tcp;
 
 pub use client::{CallError, RequestClient};
 pub use server::{Call, Handler, RequestServer, ServerError};

@@ -152,9 +152,13 @@ impl Scheduler {
             let pages = slot.missing(slot.computed + slot.extend, page_size);
             self.kv.pool.take(pages);
             slot.own += pages;
-            pass.prefill.requests += 1;
-            pass.prefill.prefix_tokens += u64::from(slot.computed);
-            pass.prefill.new_tokens += u64::from(slot.extend);
+            pass.prefill.add(slot.computed, slot.extend);
+            if slot.local {
+                pass.local_prefill.add(slot.computed, slot.extend);
+            }
+            if pass.detail.enabled {
+                pass.detail.prompts.add(slot.prompt);
+            }
             if i >= first_new {
                 slot.state = State::Running;
                 pass.admitted.push(Admission { request: id, cached_tokens: slot.computed, resumed: slot.retracted });

@@ -33,6 +33,9 @@ impl Scheduler {
             slot.own += pages;
         }
         pass.decode = self.decode_batch();
+        if pass.detail.enabled {
+            self.running.iter().for_each(|&id| pass.detail.sequences.add(self.slots[id].known()));
+        }
         true
     }
 

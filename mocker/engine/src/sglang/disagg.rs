@@ -53,6 +53,7 @@ impl Scheduler {
             let slot = &mut self.slots[id];
             slot.state = State::Running;
             slot.computed = slot.prompt;
+            pass.events.owner = id;
             self.kv.publish(slot, Publish::Prompt, &mut pass.events);
             slot.computed = slot.prompt - 1;
             pass.admitted.push(Admission { request: id, cached_tokens: slot.matched, resumed: false });

@@ -20,7 +20,7 @@ use super::ratio::Ratio;
 use super::slot::{Slots, State};
 use super::tree::ROOT;
 use super::{Config, Mode};
-use crate::pass::{DecodeBatch, Emission, KvEvents, Pass};
+use crate::pass::{DecodeBatch, Emission, KvEvents, Pass, Queued};
 use crate::request::{Request, RequestId, Role};
 
 /// `SGLang`'s scheduler with its radix cache.
@@ -86,19 +86,10 @@ impl Scheduler {
         }
     }
 
-    /// Output tokens after which a request ends here.
-    pub(super) fn output_limit(&self, prompt_tokens: u32, max_output_tokens: u32) -> u32 {
-        let limit = match self.config.role {
-            Role::Prefill => 1,
-            Role::Aggregated | Role::Decode => max_output_tokens,
-        };
-        let room = self.config.max_model_len.map_or(u32::MAX, |len| len.saturating_sub(prompt_tokens));
-        limit.min(room).max(1)
-    }
-
     /// Publishes the last chunk, lets the last prefill batch join, forgets who ended.
     fn settle(&mut self, events: &mut KvEvents) {
         if let Some(id) = self.chunked {
+            events.owner = id;
             self.kv.publish(&mut self.slots[id], Publish::Chunk, events);
         }
         if self.mode == Mode::Prefill {
@@ -137,6 +128,7 @@ impl Scheduler {
     /// A request ends: its KV is published, then freed, or held in the prefill role.
     pub(super) fn end(&mut self, id: RequestId, pass: &mut Pass) {
         let slot = &mut self.slots[id];
+        pass.events.owner = id;
         if self.config.role == Role::Prefill {
             self.kv.publish(slot, Publish::Prompt, &mut pass.events);
             slot.state = State::Held;
@@ -162,6 +154,7 @@ impl Scheduler {
             if self.emit(id, pass) {
                 self.end(id, pass);
             } else {
+                pass.events.owner = id;
                 self.kv.publish(&mut self.slots[id], Publish::Prompt, &mut pass.events);
             }
         }
@@ -185,6 +178,19 @@ impl Scheduler {
         }
     }
 
+    fn enter(&mut self, request: Request, state: State) -> RequestId {
+        let id = self.slots.add();
+        let limit = self.config.output_limit(request.prompt_tokens, request.max_output_tokens);
+        self.slots[id].start(request, limit, state);
+        if state == State::Reserving {
+            self.reserving.push_back(id);
+        } else {
+            self.waiting.push_back(id);
+        }
+        self.unfinished += 1;
+        id
+    }
+
     fn forget(&mut self, id: RequestId) {
         self.waiting.retain(|&other| other != id);
         self.reserving.retain(|&other| other != id);
@@ -198,16 +204,13 @@ impl Scheduler {
 
 impl crate::pass::Scheduler for Scheduler {
     fn submit(&mut self, request: Request) -> RequestId {
-        let id = self.slots.add();
-        let limit = self.output_limit(request.prompt_tokens, request.max_output_tokens);
-        if self.config.role == Role::Decode {
-            self.slots[id].start(request, limit, State::Reserving);
-            self.reserving.push_back(id);
-        } else {
-            self.slots[id].start(request, limit, State::Waiting);
-            self.waiting.push_back(id);
-        }
-        self.unfinished += 1;
+        let state = if self.config.role == Role::Decode { State::Reserving } else { State::Waiting };
+        self.enter(request, state)
+    }
+
+    fn submit_local(&mut self, request: Request) -> RequestId {
+        let id = self.enter(request, State::Waiting);
+        self.slots[id].local = true;
         id
     }
 
@@ -304,5 +307,24 @@ impl crate::pass::Scheduler for Scheduler {
 
     fn active_blocks(&self) -> u32 {
         self.kv.pool.total() - self.kv.pool.free() - self.kv.tree.evictable()
+    }
+
+    fn reserved_tokens(&self, request: RequestId) -> u32 {
+        self.slots[request].matched
+    }
+
+    fn queued(&self) -> Queued {
+        let mut queued = Queued::default();
+        for slot in self.waiting.iter().map(|&id| &self.slots[id]) {
+            if slot.retracted {
+                queued.sequences.add(slot.known());
+            } else {
+                queued.prompts.add(slot.prompt);
+            }
+        }
+        for &id in self.reserving.iter().chain(&self.reserved) {
+            queued.sequences.add(self.slots[id].known());
+        }
+        queued
     }
 }

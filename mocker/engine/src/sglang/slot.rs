@@ -48,6 +48,8 @@ pub(super) struct Slot {
     pub(super) own: u32,
     /// End of its locked path.
     pub(super) node: NodeId,
+    /// Its prompt is computed here whatever the role.
+    pub(super) local: bool,
     /// It was thrown out of the batch before.
     pub(super) retracted: bool,
     /// Cached tokens found when the queue was ordered.

@@ -232,7 +232,7 @@ fn events_name_exactly_what_is_cached() {
             step(&mut scheduler, &mut pass);
             for event in &pass.events.items {
                 match *event {
-                    KvEvent::Stored { parent, start, len } => {
+                    KvEvent::Stored { parent, start, len, .. } => {
                         assert!(parent.is_none_or(|parent| cached.contains(&parent)));
                         for hash in &pass.events.hashes[start as usize..(start + len) as usize] {
                             assert!(cached.insert(*hash), "stored twice");

@@ -301,6 +301,7 @@ impl Tree {
         events: &mut KvEvents,
     ) -> NodeId {
         let node = self.new_node();
+        let position = range.start;
         self.evictable += range.len() as u32;
         let entry = &mut self.nodes[node as usize];
         entry.parent = parent;
@@ -308,7 +309,7 @@ impl Tree {
         entry.hits = u32::from(how.counts);
         entry.pages.extend(range.map(|page| key.get(page as usize)));
         let parent_page = self.nodes[parent as usize].pages.last().copied();
-        events.stored(parent_page, self.nodes[node as usize].pages.iter().copied());
+        events.stored(parent_page, position, self.nodes[node as usize].pages.iter().copied());
         self.nodes[parent as usize].children += 1;
         self.leaves.remove(parent);
         self.enter(node);

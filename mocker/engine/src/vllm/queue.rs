@@ -26,6 +26,10 @@ impl Queue {
         self.ids.front().copied()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.ids.iter().copied()
+    }
+
     pub(super) fn pop_front(&mut self) {
         self.ids.pop_front();
     }

@@ -7,8 +7,7 @@ use super::sequence::{Arena, State};
 use super::steady::BlockEvent;
 use super::{Capacity, Config, Policy, Preemption};
 use crate::kv::{BlockId, BlockPool};
-use crate::mtp::Mtp;
-use crate::pass::{self, KvEvents, Pass, Steady};
+use crate::pass::{self, Detail, KvEvents, Pass, Queued, Steady};
 use crate::request::{Request, RequestId, Role};
 
 /// How a request came into a pass.
@@ -125,8 +124,7 @@ impl Scheduler {
 
     /// Blocks for `tokens` tokens.
     pub(super) fn blocks_for(&self, tokens: u32) -> u32 {
-        let tokens = self.config.max_model_len.map_or(tokens, |limit| tokens.min(limit));
-        tokens.div_ceil(self.config.block_size)
+        self.config.blocks_for(tokens)
     }
 
     /// A running request that was already taken off the list: frees its blocks and puts it back into the queue.
@@ -166,7 +164,7 @@ impl Scheduler {
 
     /// Tokens beyond the scheduled ones that need blocks too: drafts.
     pub(super) fn lookahead(&self) -> u32 {
-        self.config.mtp.as_ref().map_or(0, Mtp::drafts)
+        self.config.lookahead()
     }
 
     /// Gives a request blocks for `tokens` more tokens; all or nothing.
@@ -196,7 +194,8 @@ impl Scheduler {
             self.pool.store(sequence.blocks[index as usize], hashes.get(index as usize));
         }
         let parent = from.checked_sub(1).map(|before| hashes.get(before as usize));
-        events.stored(parent, (from..full).map(|index| hashes.get(index as usize)));
+        events.owner = id;
+        events.stored(parent, from, (from..full).map(|index| hashes.get(index as usize)));
         sequence.stored = full;
         self.head_refused = false;
     }
@@ -312,6 +311,9 @@ impl Scheduler {
     /// Adds up the pass for the timing model and keeps it until its output is processed.
     fn seal(&mut self, plan: Plan, pass: &mut Pass) {
         let mut carries_prefill = false;
+        if pass.detail.enabled {
+            self.sum_up(&plan, &mut pass.detail);
+        }
         for entry in &plan.scheduled {
             // One token alone, such as that of a fully cached prompt, is no heavier than a decode.
             carries_prefill |= entry.tokens > 1 || !entry.samples;
@@ -319,9 +321,10 @@ impl Scheduler {
                 pass.decode.requests += 1;
                 pass.decode.kv_tokens += u64::from(entry.computed_before + 1);
             } else {
-                pass.prefill.requests += 1;
-                pass.prefill.prefix_tokens += u64::from(entry.computed_before);
-                pass.prefill.new_tokens += u64::from(entry.tokens);
+                pass.prefill.add(entry.computed_before, entry.tokens);
+                if self.arena[entry.request].local {
+                    pass.local_prefill.add(entry.computed_before, entry.tokens);
+                }
             }
         }
         if carries_prefill {
@@ -330,6 +333,33 @@ impl Scheduler {
             self.count_decode_passes(1);
         }
         self.passes.push_back(plan.scheduled);
+    }
+
+    fn sum_up(&self, plan: &Plan, detail: &mut Detail) {
+        for entry in &plan.scheduled {
+            if entry.decode {
+                detail.sequences.add(entry.computed_before + 1);
+            } else {
+                detail.prompts.add(self.arena[entry.request].request.prompt_tokens);
+            }
+        }
+    }
+
+    fn take_in(&mut self, request: Request, state: State) -> RequestId {
+        debug_assert!(request.prompt_tokens > 0 && request.max_output_tokens > 0);
+        let outputs = if self.config.role == Role::Prefill { 1 } else { request.max_output_tokens };
+        let end = request.prompt_tokens.saturating_add(outputs);
+        let end = self.config.max_model_len.map_or(end, |limit| end.min(limit));
+        let id = self.arena.insert(request, end);
+        self.unfinished += 1;
+        self.arena[id].state = state;
+        if state == State::Reserving {
+            self.reserving.push_back(id);
+        } else {
+            self.waiting.push(id, &self.arena);
+            self.head_refused &= self.config.policy == Policy::Fcfs;
+        }
+        id
     }
 
     pub(super) fn count_decode_passes(&mut self, passes: u32) {
@@ -371,20 +401,12 @@ impl Plan {
 
 impl pass::Scheduler for Scheduler {
     fn submit(&mut self, request: Request) -> RequestId {
-        debug_assert!(request.prompt_tokens > 0 && request.max_output_tokens > 0);
-        let outputs = if self.config.role == Role::Prefill { 1 } else { request.max_output_tokens };
-        let end = request.prompt_tokens.saturating_add(outputs);
-        let end = self.config.max_model_len.map_or(end, |limit| end.min(limit));
-        let id = self.arena.insert(request, end);
-        self.unfinished += 1;
-        if self.config.role == Role::Decode {
-            self.arena[id].state = State::Reserving;
-            self.reserving.push_back(id);
-        } else {
-            self.arena[id].state = State::Waiting;
-            self.waiting.push(id, &self.arena);
-            self.head_refused &= self.config.policy == Policy::Fcfs;
-        }
+        self.take_in(request, if self.config.role == Role::Decode { State::Reserving } else { State::Waiting })
+    }
+
+    fn submit_local(&mut self, request: Request) -> RequestId {
+        let id = self.take_in(request, State::Waiting);
+        self.arena[id].local = true;
         id
     }
 
@@ -445,5 +467,24 @@ impl pass::Scheduler for Scheduler {
 
     fn active_blocks(&self) -> u32 {
         self.pool.usable() - self.pool.free()
+    }
+
+    fn reserved_tokens(&self, request: RequestId) -> u32 {
+        self.reserved_hit_tokens(request)
+    }
+
+    fn queued(&self) -> Queued {
+        let mut queued = Queued::default();
+        for sequence in self.waiting.iter().map(|id| &self.arena[id]) {
+            if sequence.resumed {
+                queued.sequences.add(sequence.known());
+            } else {
+                queued.prompts.add(sequence.request.prompt_tokens);
+            }
+        }
+        for &id in self.reserving.iter().chain(&self.activated) {
+            queued.sequences.add(self.arena[id].known());
+        }
+        queued
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct Sequence {
     pub(super) in_flight: u32,
     /// All known tokens are scheduled: what follows is decode.
     pub(super) decoding: bool,
+    /// Its prompt is computed here whatever the role.
+    pub(super) local: bool,
     /// It ran before and was preempted.
     pub(super) resumed: bool,
     /// Leading blocks that are in the prefix cache.

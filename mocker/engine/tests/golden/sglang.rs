@@ -57,7 +57,7 @@ impl Names {
         let mut merged: Vec<Merged> = Vec::new();
         for event in &events.items {
             match *event {
-                KvEvent::Stored { parent, start, len } => {
+                KvEvent::Stored { parent, start, len, .. } => {
                     let hashes = &events.hashes[start as usize..(start + len) as usize];
                     match merged.last_mut() {
                         Some(Merged::Stored(_, last)) if parent.is_some() && last.last().copied() == parent => {

@@ -278,7 +278,7 @@ impl Driver {
         let mut list = Vec::new();
         for &event in &events.items {
             match event {
-                KvEvent::Stored { parent, start, len } => {
+                KvEvent::Stored { parent, start, len, .. } => {
                     let parent = parent.map(&mut rename);
                     let stored = &events.hashes[start as usize..(start + len) as usize];
                     list.push(json!(["S", parent, stored.iter().map(|&hash| rename(hash)).collect::<Vec<_>>()]));

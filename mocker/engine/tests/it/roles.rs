@@ -156,3 +156,65 @@ fn promises_of_blocks_are_kept_and_taken_back_in_every_role() {
         }
     }
 }
+
+#[test]
+fn a_decode_engine_computes_a_prompt_that_nobody_else_has_in_its_own_time() {
+    let first_token = |mut engine: Engine| {
+        engine.submit_local(Nanos::ZERO, None, request(100, 3, 1));
+        let end = engine.start(Nanos::ZERO, Horizon::Pass).expect("there is work");
+        assert_eq!(engine.finish().ranks[0].emitted.len(), 1);
+        end
+    };
+    for (decode, aggregated) in engines(Role::Decode).into_iter().zip(engines(Role::Aggregated)) {
+        let took = first_token(decode);
+        assert!(took > Nanos::ZERO);
+        assert_eq!(took, first_token(aggregated));
+    }
+}
+
+#[test]
+fn stored_blocks_name_their_request_and_their_place_in_it() {
+    for mut engine in engines(Role::Aggregated) {
+        for salt in [1, 2] {
+            engine.submit(Nanos::ZERO, None, request(100, 30, salt));
+        }
+        let mut places = vec![Vec::new(); 2];
+        let mut now = Nanos::ZERO;
+        while let Some(end) = engine.start(now, Horizon::Pass) {
+            let events = &engine.finish().ranks[0].events;
+            for item in &events.items {
+                if let KvEvent::Stored { start, len, request, position, .. } = *item {
+                    let own = 100 * (u64::from(request.0) + 1);
+                    let hashes = &events.hashes[start as usize..(start + len) as usize];
+                    for (block, &hash) in (u64::from(position)..).zip(hashes).take_while(|&(block, _)| block < 6) {
+                        assert_eq!(hash, own + block);
+                    }
+                    places[request.index()].extend(position..position + len);
+                }
+            }
+            now = end;
+        }
+        let expected: Vec<_> = (0..8).collect();
+        assert_eq!(places, [expected.clone(), expected]);
+    }
+}
+
+#[test]
+fn a_pass_tells_the_lengths_behind_it_if_asked() {
+    for mut engine in engines(Role::Aggregated) {
+        engine.report_detail();
+        engine.submit(Nanos::ZERO, None, request(100, 3, 1));
+        engine.submit(Nanos::ZERO, None, request(40, 3, 2));
+        assert_eq!(engine.queued(0).prompts.sum, 140);
+        let end = engine.start(Nanos::ZERO, Horizon::Pass).expect("there is work");
+        let prompts = engine.finish().ranks[0].detail.prompts;
+        assert_eq!((prompts.count, prompts.sum, prompts.variance()), (2, 140, 900.0));
+        engine.start(end, Horizon::Pass).expect("there is work");
+        let step = engine.finish();
+        let sequences = step.ranks[0].detail.sequences;
+        assert_eq!((sequences.count, sequences.sum), (2, step.ranks[0].decode.kv_tokens));
+        assert_eq!(step.ranks[0].detail.prompts.count, 0);
+        assert_eq!(engine.queued(0).prompts.count, 0);
+        assert_eq!(engine.load(0).unfinished, 2);
+    }
+}

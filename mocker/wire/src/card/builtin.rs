@@ -1,11 +1,152 @@
 //! The model that is there when no folder is: a byte-level tokenizer and a configuration.
+//!
+//! A prompt has one token per byte. The other ids are made-up words that only decoding reaches, so that whatever a
+//! simulated engine draws becomes visible text. The configuration has the shape of a usual model of 8 billion
+//! parameters, which is what KV transfers are timed by.
+
+use serde_json::{Map, Value, json};
 
 /// Ids of the vocabulary that stand for bytes.
 pub const BYTE_TOKENS: u32 = 256;
 /// Size of the vocabulary.
 pub const VOCABULARY: u32 = 2048;
 
+const BOS: &str = "<|begin|>";
+const EOS: &str = "<|end|>";
+const PAD: &str = "<|pad|>";
+/// The specials, from [`BYTE_TOKENS`] on.
+const SPECIALS: [&str; 3] = [BOS, EOS, PAD];
+const EOS_ID: u32 = BYTE_TOKENS + 1;
+const MAX_POSITIONS: u32 = 131_072;
+const CONSONANTS: &str = "bcdfghjklmnpqrstvwxyz";
+const VOWELS: &str = "aeiou";
+/// Stands for a space in byte-level vocabularies.
+const SPACE: char = 'Ġ';
+
+/// Any role in its own words; contents may be text, parts with text, or nothing.
+const CHAT_TEMPLATE: &str = "{% for message in messages %}{{ message['role'] }}: \
+{% if message['content'] is string %}{{ message['content'] }}\
+{% elif message['content'] %}{% for part in message['content'] %}{{ part['text'] }}{% endfor %}{% endif %}\n\
+{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}";
+
 /// Names and contents of the built-in model's files.
 pub fn builtin_files() -> Vec<(&'static str, Vec<u8>)> {
-    todo!()
+    [
+        ("config.json", config()),
+        ("generation_config.json", json!({"bos_token_id": BYTE_TOKENS, "eos_token_id": EOS_ID})),
+        ("tokenizer.json", tokenizer()),
+        ("tokenizer_config.json", tokenizer_config()),
+    ]
+    .map(|(name, content)| (name, content.to_string().into_bytes()))
+    .into()
+}
+
+fn config() -> Value {
+    json!({
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": VOCABULARY,
+        "hidden_size": 4096,
+        "intermediate_size": 14_336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "max_position_embeddings": MAX_POSITIONS,
+        "torch_dtype": "bfloat16",
+        "bos_token_id": BYTE_TOKENS,
+        "eos_token_id": EOS_ID,
+    })
+}
+
+fn tokenizer_config() -> Value {
+    json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": BOS,
+        "eos_token": EOS,
+        "pad_token": PAD,
+        "model_max_length": MAX_POSITIONS,
+        "chat_template": CHAT_TEMPLATE,
+    })
+}
+
+fn tokenizer() -> Value {
+    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+    let specials = SPECIALS.iter().zip(BYTE_TOKENS..).map(|(content, id)| {
+        json!({
+            "id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false,
+        })
+    });
+    let vocabulary: Map<String, Value> =
+        pieces().into_iter().zip(0..VOCABULARY).map(|(piece, id)| (piece, id.into())).collect();
+    json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": specials.collect::<Vec<_>>(),
+        "normalizer": null,
+        "pre_tokenizer": byte_level,
+        "post_processor": null,
+        "decoder": byte_level,
+        "model": {
+            "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+            "vocab": vocabulary, "merges": [],
+        },
+    })
+}
+
+/// The vocabulary by id.
+fn pieces() -> Vec<String> {
+    let bytes = byte_symbols().into_iter().map(String::from);
+    bytes.chain(SPECIALS.map(str::to_owned)).chain(words()).take(VOCABULARY as usize).collect()
+}
+
+/// The characters that stand for bytes: printable ones for themselves, others from U+0100 on.
+fn byte_symbols() -> Vec<char> {
+    let mut stand_ins = '\u{100}'..;
+    let mut symbol = |byte: u8| match byte {
+        0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => char::from(byte),
+        // There are 68 others, so the range never ends.
+        _ => stand_ins.next().unwrap_or_default(),
+    };
+    (0..=u8::MAX).map(&mut symbol).collect()
+}
+
+/// Distinct words of three letters with a space before them.
+fn words() -> impl Iterator<Item = String> {
+    CONSONANTS.chars().flat_map(|first| {
+        VOWELS.chars().flat_map(move |vowel| {
+            CONSONANTS.chars().map(move |last| [SPACE, first, vowel, last].into_iter().collect())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn files_are_the_same_each_time() {
+        assert_eq!(builtin_files(), builtin_files());
+    }
+
+    #[test]
+    fn every_id_has_a_piece_of_its_own() {
+        let pieces = pieces();
+        assert_eq!(pieces.len(), VOCABULARY as usize);
+        assert_eq!(pieces.iter().collect::<BTreeSet<_>>().len(), pieces.len());
+        assert_eq!((pieces[0].as_str(), pieces[65].as_str(), pieces[32].as_str()), ("Ā", "A", "Ġ"));
+        assert_eq!(pieces[EOS_ID as usize], EOS);
+    }
+
+    #[test]
+    fn ids_that_engines_draw_are_visible_words() {
+        for piece in &pieces()[1000..2000] {
+            assert!(piece.chars().filter(char::is_ascii_lowercase).count() == 3, "{piece}");
+        }
+    }
 }

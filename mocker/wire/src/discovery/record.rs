@@ -45,6 +45,27 @@ pub struct Key {
     pub path: String,
 }
 
+impl Key {
+    /// Reads `v1/instances/…`; none if it is in no bucket.
+    pub fn parse(text: &str) -> Option<Self> {
+        let in_bucket = |bucket: Bucket| text.strip_prefix(bucket.name())?.strip_prefix('/').map(|path| (bucket, path));
+        let (bucket, path) = Bucket::ALL.into_iter().find_map(in_bucket)?;
+        (!path.is_empty()).then(|| Self { bucket, path: path.to_owned() })
+    }
+
+    /// The instance or publisher that it names; none if there is no hexadecimal number in that place.
+    pub fn instance_id(&self) -> Option<u64> {
+        let mut parts = self.path.split('/');
+        let id = match self.bucket {
+            // After namespace, component and endpoint; further models of an instance have an ending.
+            Bucket::Instances | Bucket::Models => parts.nth(3),
+            Bucket::EventChannels | Bucket::EventSources => parts.next_back(),
+        };
+        id.filter(|id| id.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .and_then(|id| u64::from_str_radix(id, 16).ok())
+    }
+}
+
 /// `v1/instances/dynamo/backend/generate/1a2b`.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -267,7 +288,24 @@ impl Record {
         if value.len() > crate::limits::MAX_RECORD_BYTES {
             return Err(bad(format!("{} bytes, {} are allowed", value.len(), crate::limits::MAX_RECORD_BYTES)));
         }
-        serde_json::from_slice(value).map_err(|error| bad(error.to_string()))
+        let record: Self = serde_json::from_slice(value).map_err(|error| bad(error.to_string()))?;
+        record.check_place(key).map_err(bad)?;
+        Ok(record)
+    }
+
+    /// A record must be of the kind and the instance that its key names.
+    fn check_place(&self, key: &Key) -> Result<(), String> {
+        let (bucket, id) = match self {
+            Self::Endpoint(record) => (Bucket::Instances, record.instance_id),
+            Self::Model(record) => (Bucket::Models, record.instance_id),
+            Self::EventChannel(record) => (Bucket::EventChannels, record.instance_id),
+            Self::EventSource(record) => (Bucket::EventSources, record.publisher_id),
+        };
+        if key.bucket != bucket {
+            return Err(format!("a record of {} is in {}", bucket.name(), key.bucket.name()));
+        }
+        let named = key.instance_id().ok_or("the key names no instance in hex")?;
+        if named == id { Ok(()) } else { Err(format!("the key names instance {named:x}, the value {id:x}")) }
     }
 
     /// Its value as text.
@@ -275,3 +313,6 @@ impl Record {
         serde_json::to_vec(self).map_err(|error| RecordError { key: self.key().to_string(), reason: error.to_string() })
     }
 }
+
+#[cfg(test)]
+mod tests;

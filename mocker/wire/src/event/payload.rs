@@ -17,6 +17,18 @@ pub enum StorageTier {
     External,
 }
 
+/// Whose memory a block is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Residency {
+    /// The worker's own.
+    #[default]
+    Worker,
+    /// Anything else that a peer names.
+    #[serde(other)]
+    Other,
+}
+
 /// A stored block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockData {
@@ -77,8 +89,18 @@ pub struct RouterEvent {
     /// Where the blocks are.
     #[serde(default)]
     pub storage_tier: StorageTier,
+    /// Whose memory that is.
+    #[serde(default)]
+    pub residency_domain: Residency,
     /// The change.
     pub event: CacheEvent,
+}
+
+impl RouterEvent {
+    /// A change in the GPU memory of a worker.
+    pub fn new(worker_id: u64, event: CacheEvent) -> Self {
+        Self { worker_id, storage_tier: StorageTier::Device, residency_domain: Residency::Worker, event }
+    }
 }
 
 /// Load of a rank's cache (`kv_metrics`).
@@ -90,13 +112,10 @@ pub struct KvMetrics {
     /// Rank.
     pub dp_rank: u32,
     /// Blocks of decoding requests.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub active_decode_blocks: Option<u64>,
     /// Prompt tokens yet to be computed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub active_prefill_tokens: Option<u64>,
     /// Blocks held by requests.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_used_blocks: Option<u64>,
 }
 
@@ -158,6 +177,18 @@ pub struct ForwardPassMetrics {
     pub queued_requests: QueuedRequests,
 }
 
+/// What a receiver forgets before it applies a dump.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResetScope {
+    /// All that it knows of the rank's cache.
+    #[default]
+    All,
+    /// Anything else that a peer names.
+    #[serde(other)]
+    Other,
+}
+
 /// Asks a worker for events that were missed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -166,13 +197,18 @@ pub struct RecoveryRequest {
     pub worker_id: u64,
     /// Rank.
     pub dp_rank: u32,
-    /// First event wanted; none: the whole tree.
+    /// First event wanted; none: the whole cache.
     pub start_event_id: Option<u64>,
-    /// Last event wanted.
+    /// Last event wanted. Workers as published give later ones too.
     pub end_event_id: Option<u64>,
-    /// `recovery`.
+    /// The asker knows an answer that says that a dump failed (ours never does).
+    pub supports_tree_dump_failed: bool,
+    /// [`RECOVERY`].
     pub kind: Option<String>,
 }
+
+/// The kind of a [`RecoveryRequest`].
+pub const RECOVERY: &str = "recovery";
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,6 +219,9 @@ pub enum RecoveryResponse {
         events: Vec<RouterEvent>,
         /// The last event that the dump contains.
         last_event_id: u64,
+        /// What it replaces.
+        #[serde(default)]
+        reset_scope: ResetScope,
     },
     /// The events that were asked for.
     Events {

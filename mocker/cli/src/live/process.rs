@@ -1,0 +1,94 @@
+//! A live component as a process of its own: log, async runtime, signals.
+
+use std::future::Future;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use super::{Env, Running};
+use crate::failure::Failure;
+use crate::printer::{Printer, Verbosity};
+
+/// What is logged unless `DYN_LOG` or `RUST_LOG` says otherwise.
+const DEFAULT_LOG: &str = "info";
+
+/// Runs the component that `start` starts until SIGTERM or SIGINT, then drains it; a second signal stops at once.
+/// Prints one line once it serves.
+pub(crate) fn run_component(
+    env: &Env,
+    start: impl Future<Output = Result<Box<dyn Running>, Failure>>,
+) -> Result<(), Failure> {
+    log_to_stderr(env)?;
+    let runtime = runtime(env)?;
+    let outcome = runtime.block_on(serve_until_told(start));
+    // Whatever still runs was given its time or is not wanted any more.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// The async runtime of a live command: as many threads as cores unless `DYN_RUNTIME_NUM_WORKER_THREADS` says otherwise.
+pub(crate) fn runtime(env: &Env) -> Result<tokio::runtime::Runtime, Failure> {
+    let threads: Option<std::num::NonZeroU16> = env.parse("DYN_RUNTIME_NUM_WORKER_THREADS", "1 to 65535")?;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = threads {
+        builder.worker_threads(usize::from(threads.get()));
+    }
+    builder.enable_all().build().map_err(|error| Failure::io(format_args!("async runtime: {error}")))
+}
+
+/// Logs to standard error what `DYN_LOG` (or `RUST_LOG`) asks for; as JSON lines if `DYN_LOGGING_JSONL` is true.
+pub(crate) fn log_to_stderr(env: &Env) -> Result<(), Failure> {
+    let (name, wanted) = ["DYN_LOG", "RUST_LOG"]
+        .into_iter()
+        .find_map(|name| Some((name, env.get(name)?)))
+        .unwrap_or(("DYN_LOG", DEFAULT_LOG));
+    let filter = EnvFilter::try_new(wanted).map_err(|error| {
+        Failure::input(format_args!("{name}: `{wanted}` cannot be used: {error} (allowed: a level, or target=level,…)"))
+    })?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A log that is set up already stays: the parts of a graph in one process share it.
+    let _ = if env.parse("DYN_LOGGING_JSONL", "true, false")?.unwrap_or(false) {
+        lines.json().try_init()
+    } else {
+        lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init()
+    };
+    Ok(())
+}
+
+async fn serve_until_told(start: impl Future<Output = Result<Box<dyn Running>, Failure>>) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let running = tokio::select! {
+        running = start => running?,
+        () = signals.next() => return Ok(()),
+    };
+    Printer(Verbosity::Normal).result(format_args!("{}\n", running.describe()))?;
+    signals.next().await;
+    tokio::select! {
+        () = running.drain() => {}
+        () = signals.next() => tracing::warn!("told to stop twice: stopping without waiting for requests"),
+    }
+    Ok(())
+}
+
+/// SIGTERM and SIGINT.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Takes both signals over from the system's default, which is to die.
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::io(format_args!("signal handler: {error}")));
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    /// The next of either.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

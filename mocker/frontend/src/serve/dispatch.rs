@@ -1,0 +1,125 @@
+//! One request to the first worker that takes it.
+
+use std::time::Instant;
+
+use dynosim_wire::protocol::{EngineOutput, PreprocessedRequest};
+use dynosim_wire::request::CallError;
+use dynosim_wire::response::ResponseStream;
+use dynosim_wire::time::now;
+
+use super::{Core, RETRY_AFTER};
+use crate::config::RoutingMode;
+use crate::generate::GenerateError;
+use crate::metrics::{Counted, Phase};
+use crate::models::{Group, Lease, Pool, Worker};
+
+/// A worker that has said that it will answer.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) stream: ResponseStream<EngineOutput>,
+    pub(crate) lease: Lease,
+    /// When the request was sent.
+    pub(crate) at: Instant,
+    _counted: Counted,
+}
+
+/// Nobody took a request.
+#[derive(Debug)]
+pub(crate) enum Denied {
+    /// All that could be asked were; what the last one said.
+    Nobody(Option<String>),
+    /// A worker took it and was lost before it said that it would answer.
+    Lost(String),
+    /// No use asking others.
+    Error(GenerateError),
+}
+
+/// What is asked of whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) group: &'a Group,
+    pub(crate) pool: &'a Pool,
+    pub(crate) phase: Phase,
+    /// The only worker that may be asked.
+    pub(crate) pin: Option<u64>,
+    /// Name of the request on the wire.
+    pub(crate) id: &'a str,
+    /// When the request came.
+    pub(crate) since: Instant,
+}
+
+impl Core {
+    /// Sends `request` to workers in turn until one takes it. `fit` makes it that worker's; who did not take it is
+    /// added to `tried`.
+    pub(crate) async fn dispatch(
+        &self,
+        wanted: Wanted<'_>,
+        request: &mut PreprocessedRequest,
+        tried: &mut Vec<u64>,
+        fit: impl Fn(&Worker, &mut PreprocessedRequest) + Send,
+    ) -> Result<Sent, Denied> {
+        let _dispatching = self.metrics.plane.dispatching(wanted.phase);
+        let mut said = None;
+        loop {
+            let Some(worker) = self.candidate(&wanted, tried)? else { return Err(Denied::Nobody(said)) };
+            let lease = Lease::new(worker);
+            fit(worker, request);
+            let at = now();
+            self.metrics.plane.routed(at.saturating_duration_since(wanted.since));
+            match self.client.call(&worker.endpoint, wanted.id, request).await {
+                Ok(stream) => {
+                    self.metrics.plane.sent(at.elapsed());
+                    return Ok(Sent { stream, lease, at, _counted: self.metrics.plane.in_flight() });
+                }
+                Err(error) => said = Some(self.refused(worker, error)?),
+            }
+            tried.push(worker.id());
+        }
+    }
+
+    /// The worker that is asked next.
+    fn candidate<'a>(&self, wanted: &Wanted<'a>, tried: &[u64]) -> Result<Option<&'a std::sync::Arc<Worker>>, Denied> {
+        let pool = wanted.pool;
+        match wanted.pin {
+            Some(pin) if tried.contains(&pin) => Ok(None),
+            Some(pin) => match pool.workers.iter().find(|worker| worker.id() == pin) {
+                Some(worker) => Ok(Some(worker)),
+                None => Err(Denied::Error(GenerateError::Invalid(format!(
+                    "worker {pin} is named by the request but does not serve model `{}`",
+                    wanted.group.name
+                )))),
+            },
+            None if self.router.mode == RoutingMode::Direct && wanted.phase != Phase::Prefill => {
+                Err(Denied::Error(GenerateError::Invalid(
+                    "router mode direct: the request names no worker (nvext.backend_instance_id or header \
+                     x-dynamo-worker-instance-id)"
+                        .to_owned(),
+                )))
+            }
+            None => Ok(self.router.choose(pool, tried)),
+        }
+    }
+
+    /// What a worker that did not take a request said, if others may be asked.
+    fn refused(&self, worker: &Worker, error: CallError) -> Result<String, Denied> {
+        let text = error.to_string();
+        match error {
+            CallError::Unreachable { .. } | CallError::Refused { .. } => {
+                self.metrics.plane.errors.inc();
+                worker.cool_down();
+                tracing::debug!(worker = worker.id(), %text, "asking another worker");
+                Ok(text)
+            }
+            CallError::NoAnswer { .. } => {
+                self.metrics.plane.errors.inc();
+                worker.cool_down();
+                Err(Denied::Lost(text))
+            }
+            CallError::TooLarge { .. } => Err(Denied::Error(GenerateError::Invalid(text))),
+            CallError::TooMany { .. } => {
+                Err(Denied::Error(GenerateError::Unavailable { reason: text, retry_after: RETRY_AFTER }))
+            }
+            CallError::Failed(_) | CallError::Codec(_) => Err(Denied::Error(GenerateError::Failed(text))),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `/health` and `/live`.
+
+use std::collections::BTreeSet;
+
+use dynosim_wire::discovery::EndpointRecord;
+use http::StatusCode;
+use serde::Serialize;
+
+use crate::http::service::Page;
+
+#[derive(Serialize)]
+struct Health<'a> {
+    status: &'static str,
+    endpoints: BTreeSet<String>,
+    instances: &'a [EndpointRecord],
+}
+
+#[derive(Serialize)]
+struct Live {
+    status: &'static str,
+    message: &'static str,
+}
+
+/// Who is there. A frontend without workers is healthy too.
+pub(super) fn health(instances: &[EndpointRecord]) -> Page {
+    let endpoints = instances.iter().map(|instance| format!("dyn://{}", instance.id())).collect();
+    page(&Health { status: "healthy", endpoints, instances })
+}
+
+/// The server answers.
+pub(super) fn live() -> Page {
+    page(&Live { status: "live", message: "Service is live" })
+}
+
+fn page(content: &impl Serialize) -> Page {
+    let (status, body) = match serde_json::to_vec(content) {
+        Ok(body) => (StatusCode::OK, body),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string().into_bytes()),
+    };
+    Page { status, content_type: "application/json", body: body.into() }
+}

@@ -1,0 +1,15 @@
+//! The live contract between processes: stores, planes, peers.
+
+mod card_files;
+mod discovery_etcd;
+mod discovery_etcd_faults;
+mod discovery_file;
+mod discovery_file_faults;
+mod discovery_mem;
+mod discovery_upstream;
+mod etcd_server;
+mod events;
+mod planes;
+mod program;
+mod sample;
+mod upstream;

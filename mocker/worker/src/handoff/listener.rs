@@ -1,0 +1,157 @@
+//! The port at which destinations meet a prefill worker.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dynosim_wire::bootstrap::{Identity, Message, Participant, Registration};
+use dynosim_wire::card::DisaggregatedEndpoint;
+use dynosim_wire::runtime::advertised_host;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::channel::{Channel, Unnamed};
+use super::rendezvous::{Arrival, Expected, Met, Rendezvous, Seat};
+use super::{HandoffError, MAX_HANDOFF_CONNECTIONS, Terms};
+
+/// How often a silent connection is asked whether its other end lives, so that the death of a machine is seen as well.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// Unanswered questions after which the other end is dead.
+const KEEP_ALIVE_TRIES: u32 = 3;
+/// Pause after a connection could not be accepted (out of file descriptors).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Sets a connection up: no delay, and the other end's death is noticed.
+pub(super) fn tune(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keep_alive =
+        TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE).with_retries(KEEP_ALIVE_TRIES);
+    SockRef::from(stream).set_tcp_keepalive(&keep_alive)
+}
+
+/// The port at which destinations meet a prefill worker, for all its ranks. Dropped, it is closed; sessions go on.
+#[derive(Debug)]
+pub struct HandoffListener {
+    rendezvous: Arc<Rendezvous>,
+    port: u16,
+    host: Option<IpAddr>,
+    _stop: DropGuard,
+}
+
+impl HandoffListener {
+    /// Listens on a port (0: any) of the host's address, or of all addresses. Needs a runtime.
+    pub async fn bind(host: Option<IpAddr>, port: u16, terms: Terms) -> Result<Self, HandoffError> {
+        let refused = |source| HandoffError::Bind { port, source };
+        let address = host.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let listener = TcpListener::bind((address, port)).await.map_err(refused)?;
+        let port = listener.local_addr().map_err(refused)?.port();
+        let rendezvous = Arc::new(Rendezvous::new(terms));
+        let stop = CancellationToken::new();
+        tokio::spawn(stop.clone().run_until_cancelled_owned(accept(listener, rendezvous.clone())));
+        Ok(Self { rendezvous, port, host, _stop: stop.drop_guard() })
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What the worker's card says about it; loopback only if the machine has nothing else.
+    pub fn endpoint(&self) -> DisaggregatedEndpoint {
+        let host = advertised_host(self.host).to_string();
+        DisaggregatedEndpoint { bootstrap_host: Some(host), bootstrap_port: Some(self.port) }
+    }
+
+    /// The request of a handoff is here; its destination may have come already.
+    pub fn expect(&self, identity: Identity) -> Result<Expected, HandoffError> {
+        self.rendezvous.expect(identity)
+    }
+
+    /// Handoffs that are not over.
+    #[cfg(test)]
+    pub(super) fn current(&self) -> usize {
+        self.rendezvous.current()
+    }
+}
+
+async fn accept(listener: TcpListener, rendezvous: Arc<Rendezvous>) {
+    let permits = Arc::new(Semaphore::new(MAX_HANDOFF_CONNECTIONS));
+    loop {
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(welcome(stream, rendezvous.clone(), permit))),
+            Err(error) => {
+                tracing::warn!(%error, "bootstrap connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn welcome(stream: TcpStream, rendezvous: Arc<Rendezvous>, _permit: OwnedSemaphorePermit) {
+    let patience = rendezvous.terms().rendezvous;
+    let meet = async {
+        tune(&stream)?;
+        introduce(Unnamed::new(stream), &rendezvous).await
+    };
+    match tokio::time::timeout(patience, meet).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "bootstrap connection ended"),
+        Err(_) => tracing::debug!("bootstrap connection without a request"),
+    }
+}
+
+/// Brings a connection to the request that it belongs to.
+pub(super) async fn introduce(connection: Unnamed, rendezvous: &Arc<Rendezvous>) -> Result<(), HandoffError> {
+    let (mut channel, message) = connection.open().await?;
+    let refuse = |message: &str| Message::ProtocolError { message: message.to_owned() };
+    let registration = match message {
+        Message::Register(registration) if registration.role == Participant::Destination => registration,
+        _ => return channel.end(refuse("the first message must be the registration of a destination")).await,
+    };
+    match rendezvous.arrive(channel.identity().handoff_id) {
+        Arrival::Meet(taker) => hand_over(taker, channel, registration).await,
+        Arrival::Wait(claimed, seat) => wait(claimed, seat, channel, registration).await,
+        Arrival::Withdrawn => {
+            channel.send(&[Message::Registered]).await?;
+            channel.end(Message::Abort { message: "source request was canceled".to_owned() }).await
+        }
+        Arrival::Duplicate => channel.end(refuse("handoff session is already active or over")).await,
+        Arrival::Overloaded => channel.end(Message::Overloaded).await,
+    }
+}
+
+async fn wait(
+    claimed: oneshot::Receiver<oneshot::Sender<Met>>,
+    seat: Seat,
+    mut channel: Channel,
+    registration: Registration,
+) -> Result<(), HandoffError> {
+    let taker = tokio::select! {
+        taker = claimed => taker.map_err(|_| HandoffError::Stopping)?,
+        // Nothing is said before the request is there, so this is the end of the connection or a fault.
+        heard = channel.next() => {
+            let message = heard?;
+            return Err(channel.failed(HandoffError::Unexpected(format!("{message:?}")), |message| {
+                Message::ProtocolError { message }
+            }));
+        }
+    };
+    drop(seat);
+    hand_over(taker, channel, registration).await
+}
+
+async fn hand_over(
+    taker: oneshot::Sender<Met>,
+    channel: Channel,
+    registration: Registration,
+) -> Result<(), HandoffError> {
+    match taker.send(Met { channel, registration }) {
+        Ok(()) => Ok(()),
+        Err(Met { channel, .. }) => {
+            channel.end(Message::Abort { message: "source request was canceled".to_owned() }).await
+        }
+    }
+}
