@@ -112,14 +112,12 @@ impl Follower {
 
     /// Says anew who is there.
     fn tell(&mut self) {
-        let there: Arc<[EndpointRecord]> = self.books.instances.values().cloned().collect();
-        *self.instances.write().unwrap_or_else(PoisonError::into_inner) = there;
         self.books.settle();
         let groups = &self.groups;
         let members = self.books.groups(|key| groups.get(key).map(|group| group.identity.clone()));
         let empty: Vec<_> = groups.keys().filter(|key| !members.contains_key(*key)).cloned().collect();
         for (key, members) in members {
-            let Some(text) = self.texts.get(&members.card.identity, &members.card.card) else { continue };
+            let Some(text) = self.texts.get(&members.card.identity, &members.card.said) else { continue };
             let make = || {
                 let metrics = self.metrics.model(&key.0);
                 Arc::new(Group::new(Arc::clone(&key.0), members.card, text, metrics))
@@ -146,6 +144,9 @@ impl Follower {
         }
         self.forget();
         self.publish();
+        // Last: who sees an instance go on `/health` can rely on it getting no more requests.
+        let there: Arc<[EndpointRecord]> = self.books.instances.values().cloned().collect();
+        *self.instances.write().unwrap_or_else(PoisonError::into_inner) = there;
     }
 
     /// Lets go of what nobody needs any more.
@@ -206,11 +207,11 @@ fn pools_of(group: &Group, members: &Members<'_>, admitted: bool) -> Pools {
 }
 
 fn limits(card: &Card) -> ModelLimits {
-    let runtime = &card.card.runtime_config;
+    let runtime = &card.said.runtime_config;
     ModelLimits {
-        context_length: card.card.context_length,
-        kv_cache_block_size: card.card.kv_cache_block_size,
-        migration_limit: card.card.migration_limit,
+        context_length: card.said.context_length,
+        kv_cache_block_size: card.said.kv_cache_block_size,
+        migration_limit: card.said.migration_limit,
         total_kv_blocks: runtime.total_kv_blocks,
         max_num_seqs: runtime.max_num_seqs,
         max_num_batched_tokens: runtime.max_num_batched_tokens,

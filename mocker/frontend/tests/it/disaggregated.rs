@@ -43,7 +43,8 @@ async fn both_get_the_same_meeting_and_the_same_id() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_place_to_meet_decode_gets_the_result_of_prefill() {
-    let cases = [(card(WorkerType::Prefill), RoutingMode::RoundRobin), (prefill_card(25_100), RoutingMode::LeastLoaded)];
+    let cases =
+        [(card(WorkerType::Prefill), RoutingMode::RoundRobin), (prefill_card(25_100), RoutingMode::LeastLoaded)];
     for (prefill_card, routing) in cases {
         let store = MemStore::default();
         let prefill = Fake::start(&store, prefill_card, Conduct::Prefill).await;

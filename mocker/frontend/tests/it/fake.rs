@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use dynosim_wire::card::{DisaggregatedEndpoint, ModelCard, ModelFiles, WorkerType};
 use dynosim_wire::discovery::{Discovery, EndpointRecord, Key, MemStore, ModelRecord, Record};
-use dynosim_wire::protocol::{
-    CompletionUsage, EngineOutput, FinishReason, PreprocessedRequest, PromptTokensDetails,
-};
+use dynosim_wire::protocol::{CompletionUsage, EngineOutput, FinishReason, PreprocessedRequest, PromptTokensDetails};
 use dynosim_wire::request::{Call, RequestServer};
 use dynosim_wire::response::ResponseSink;
 use dynosim_wire::{DiscoveryConfig, EndpointId, EventPlane, RequestPlane, Runtime};

@@ -48,9 +48,8 @@ pub(crate) async fn listed(frontend: &Frontend) -> Vec<String> {
 
 /// Waits until the frontend knows of that many instances.
 pub(crate) async fn until_instances(frontend: &Frontend, count: usize) {
-    let there = || async {
-        get(frontend.address(), "/health").await.json()["instances"].as_array().unwrap().len() == count
-    };
+    let there =
+        || async { get(frontend.address(), "/health").await.json()["instances"].as_array().unwrap().len() == count };
     until("instances on /health", there).await;
 }
 
@@ -97,7 +96,7 @@ async fn workers_whose_cards_differ_are_not_mixed() {
     first.leave().await;
     until_instances(&frontend, 1).await;
     until("the second's turn", || async { post(frontend.address(), &completion(2)).await.status == 200 }).await;
-    assert!(second.seen.count() > 0);
+    assert_eq!((first.seen.count(), second.seen.count()), (6, 1));
     frontend.shutdown().await;
 }
 

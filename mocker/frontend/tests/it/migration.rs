@@ -54,12 +54,12 @@ async fn a_worker_killed_in_midst_of_a_stream_costs_no_token_and_doubles_none() 
         assert_eq!(answer.text(), whole.text());
         assert_eq!(usage(&answer), usage(&whole), "usage is that of the client's prompt");
     }
-    let moved = fakes[1].seen.requests.lock().unwrap().iter().filter(|request| request.token_ids.len() == 3 + 7).count();
+    let moved =
+        fakes[1].seen.requests.lock().unwrap().iter().filter(|request| request.token_ids.len() == 3 + 7).count();
     assert_eq!(moved, 2);
     let series = r#"dynamo_frontend_model_migration_total{migration_type="ongoing_request",model="m"}"#;
     assert_eq!(metric(&frontend, series).await, Some(2.0));
-    let series =
-        r#"dynamo_frontend_model_migration_duration_seconds_count{migration_type="ongoing_request",model="m",outcome="success"}"#;
+    let series = r#"dynamo_frontend_model_migration_duration_seconds_count{migration_type="ongoing_request",model="m",outcome="success"}"#;
     assert_eq!(metric(&frontend, series).await, Some(2.0));
     frontend.shutdown().await;
 }
@@ -95,7 +95,7 @@ async fn beyond_the_limit_the_stream_ends_with_an_error() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_flag_wins_over_the_card() {
     let store = MemStore::default();
-    let _fakes = [
+    let fakes = [
         Fake::start(&store, movable(3), Conduct::BreakAfter(3)).await,
         Fake::start(&store, movable(3), Conduct::BreakAfter(3)).await,
     ];
@@ -104,7 +104,7 @@ async fn the_flag_wins_over_the_card() {
     until_instances(&frontend, 2).await;
     let answer = post(frontend.address(), &completion(TOKENS)).await;
     assert!(answer.body.contains("broke off"), "{answer:?}");
-    assert_eq!(_fakes.iter().map(|fake| fake.seen.count()).sum::<usize>(), 1);
+    assert_eq!(fakes.iter().map(|fake| fake.seen.count()).sum::<usize>(), 1);
     frontend.shutdown().await;
 }
 
@@ -125,17 +125,15 @@ async fn a_lost_end_is_made_good_without_another_worker() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_worker_is_lost_after_the_idle_limit() {
     let store = MemStore::default();
-    let _fakes = [
-        Fake::start(&store, movable(1), Conduct::Silent).await,
-        Fake::start(&store, movable(1), Conduct::Serve).await,
-    ];
+    let fakes =
+        [Fake::start(&store, movable(1), Conduct::Silent).await, Fake::start(&store, movable(1), Conduct::Serve).await];
     let idle_limit = std::time::Duration::from_millis(200);
     let frontend = ready(FrontendConfig { idle_limit, ..config(runtime(&store)) }).await;
     until_instances(&frontend, 2).await;
     for _ in 0..2 {
         assert_eq!(usage(&post(frontend.address(), &completion(5)).await)["completion_tokens"], 5);
     }
-    let cancelled = || _fakes[0].seen.cancelled.load(std::sync::atomic::Ordering::SeqCst);
+    let cancelled = || fakes[0].seen.cancelled.load(std::sync::atomic::Ordering::SeqCst);
     crate::fake::until("the silent one is told to stop", || async { cancelled() == 1 }).await;
     frontend.shutdown().await;
 }

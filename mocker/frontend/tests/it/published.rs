@@ -92,8 +92,7 @@ impl Graph {
             wait("a server", up).await;
         }
         let nats = format!("nats://127.0.0.1:{port}");
-        let environment =
-            vec![("ETCD_ENDPOINTS".to_owned(), url.clone()), ("NATS_SERVER".to_owned(), nats.clone())];
+        let environment = vec![("ETCD_ENDPOINTS".to_owned(), url.clone()), ("NATS_SERVER".to_owned(), nats.clone())];
         let mut runtime = runtime_at(DiscoveryConfig::Etcd { endpoints: vec![url], ttl: Duration::from_secs(10) });
         runtime.request_plane = RequestPlane::Nats(nats);
         let planes = vec!["--discovery-backend", "etcd", "--request-plane", "nats", "--event-plane", "nats"];
@@ -116,9 +115,7 @@ impl Graph {
         let config = FrontendConfig { routing, ..config(self.runtime.clone()) };
         let frontend = Frontend::start(config).await.unwrap();
         let listed = || async { get(frontend.address(), "/v1/models").await.body.contains("tiny") };
-        if tokio::time::timeout(START_DEADLINE, poll(listed)).await.is_err() {
-            panic!("not listed: {}", self.logs());
-        }
+        assert!(tokio::time::timeout(START_DEADLINE, poll(listed)).await.is_ok(), "not listed: {}", self.logs());
         frontend
     }
 
@@ -152,7 +149,11 @@ async fn ask(frontend: &Frontend, graph: &Graph, tokens: u32) -> (Answer, Value)
     let usage = answer.events().last().unwrap()["usage"].clone();
     assert_eq!(usage["prompt_tokens"], 400, "{answer:?}");
     assert_eq!(usage["completion_tokens"], tokens, "{answer:?} {}", graph.logs());
-    let finish = answer.events().iter().filter_map(|event| event["choices"][0]["finish_reason"].as_str().map(str::to_owned)).next_back();
+    let finish = answer
+        .events()
+        .iter()
+        .filter_map(|event| event["choices"][0]["finish_reason"].as_str().map(str::to_owned))
+        .next_back();
     assert_eq!(finish.as_deref(), Some("length"));
     (answer, usage)
 }

@@ -28,10 +28,8 @@ async fn a_thousand_streams_run_at_once_and_all_end_whole() {
     for _ in 0..STREAMS {
         answers.spawn(async move { post(address, &completion(TOKENS)).await });
     }
-    until("all are at workers", || async {
-        fakes.iter().map(|fake| fake.seen.count()).sum::<usize>() == STREAMS
-    })
-    .await;
+    until("all are at workers", || async { fakes.iter().map(|fake| fake.seen.count()).sum::<usize>() == STREAMS })
+        .await;
     assert_eq!(metric(&frontend, r#"dynamo_frontend_inflight_requests{model="m"}"#).await, Some(STREAMS as f64));
     permits.add_permits(STREAMS * TOKENS as usize);
     let mut texts = Vec::new();
