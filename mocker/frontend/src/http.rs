@@ -12,3 +12,6 @@ mod stream;
 mod unary;
 
 pub(crate) use server::{Limits, Server};
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The OpenAI HTTP server in front of workers.
+//! The `OpenAI` HTTP server in front of workers.
 //!
 //! ```text
 //!   client ──HTTP──► http ──► text (template, tokenizer) ──► models ──► route ──► request plane ──► worker
@@ -7,6 +7,8 @@
 
 mod config;
 mod frontend;
+#[doc(hidden)]
+pub mod fuzzing;
 mod generate;
 mod http;
 mod metrics;

@@ -1,4 +1,4 @@
-//! Bodies of the OpenAI API: requests as they are validated, answers and errors as they are written.
+//! Bodies of the `OpenAI` API: requests as they are validated, answers and errors as they are written.
 
 pub(crate) mod answer;
 pub(crate) mod chat;

@@ -111,7 +111,7 @@ impl<S: Service> Exchange<S> {
         };
         let mut name = Uuid::encode_buffer();
         let name = self.uuid.as_hyphenated().encode_lower(&mut name);
-        let mut writer = AnswerWriter::new(self.endpoint, name, time::unix_ms() / 1000, model.as_ref().name());
+        let writer = AnswerWriter::new(self.endpoint, name, time::unix_ms() / 1000, model.as_ref().name());
         let mut answer = Answer::new(model, text, observer, prompt_tokens);
         if delivery == Delivery::Stream {
             return Ok(reply::stream(StreamBody::new(outputs, answer, writer, usage_chunk, events)));

@@ -114,15 +114,12 @@ fn decoded(path: &str) -> String {
     let mut rest = path.as_bytes();
     while let [first, after @ ..] = rest {
         let hex = after.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        match (first, hex) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
+        if let (b'%', Some(byte)) = (first, hex) {
+            bytes.push(byte);
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
+            rest = after;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

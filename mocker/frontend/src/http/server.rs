@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use ::http::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use super::body::{BODY_TIME, MAX_BODY_BYTES};
 use super::route;
 use super::service::Service;
+use super::stream::ResponseBody;
 
 /// Connections that are served at once; further ones wait to be accepted.
 pub(crate) const MAX_CONNECTIONS: usize = 32_768;
@@ -116,6 +118,7 @@ async fn accept<S: Service>(
         .header_read_timeout(limits.head_time)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
+        .max_header_size(MAX_HEAD_BYTES)
         // Events are small: one buffer and one write beat a vector of slices.
         .writev(false);
     loop {
@@ -144,6 +147,9 @@ async fn accept<S: Service>(
     }
 }
 
+/// A request on its way to an answer.
+type Answering<S> = Pin<Box<dyn Future<Output = Response<ResponseBody<S>>> + Send>>;
+
 fn serve<S: Service>(
     stream: TcpStream,
     http: &http1::Builder,
@@ -156,8 +162,9 @@ fn serve<S: Service>(
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
     let service = service_fn(move |request| {
-        let service = Arc::clone(&service);
-        async move { Ok::<_, Infallible>(route::handle(service, limits, request).await) }
+        // Boxed, since its place would otherwise stay with the connection while the answer streams.
+        let answer: Answering<S> = Box::pin(route::handle(Arc::clone(&service), limits, request));
+        async move { Ok::<_, Infallible>(answer.await) }
     });
     let connection = http.serve_connection(TokioIo::new(stream), service);
     Connection {
@@ -195,7 +202,7 @@ impl<H: Graceful> Future for Connection<H> {
                 self.http.as_mut().drain();
             }
             // The number is set before the token: a look in between must be followed by another.
-            if (stage == SERVE) == !drained && stage != STOP {
+            if (stage == DRAIN) == drained && stage != STOP {
                 self.seen = Some(stage);
             }
         }

@@ -12,6 +12,7 @@ use crate::http::service::Endpoint;
 pub(crate) const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// Token counts of an answer.
+#[allow(clippy::struct_field_names, reason = "named as the API names them")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// Tokens of the prompt.

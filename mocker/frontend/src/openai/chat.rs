@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use minijinja::Value;
+use serde_json::value::RawValue;
 
 use super::error::ApiError;
 use super::fields::Fields;
@@ -70,7 +71,7 @@ fn messages<'a>(fields: &mut Fields<'a>) -> Result<Vec<Message<'a>>, ApiError> {
 /// Tools change the prompt. That none is called is an answer that a model may give, so long as it may choose.
 fn tools(fields: &mut Fields<'_>) -> Result<Option<Value>, ApiError> {
     let tools = fields.list("tools")?;
-    let choice = fields.take("tool_choice").map(|raw| raw.get());
+    let choice = fields.take("tool_choice").map(RawValue::get);
     // Of calls that are never made, it does not matter whether they could be made at once.
     fields.boolean("parallel_tool_calls")?;
     match choice {

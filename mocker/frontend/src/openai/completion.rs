@@ -71,10 +71,10 @@ fn one_of_list(raw: &RawValue) -> Result<Prompt<'_>, ApiError> {
     let inner = raw.get()[1..].trim_start();
     if !inner.starts_with(['"', '[']) {
         let tokens = tokens("prompt", raw)?;
-        return match tokens.is_empty() {
-            true => Err(ApiError::value("prompt", "[]", PROMPT)),
-            false => Ok(Prompt::Tokens(tokens)),
-        };
+        if tokens.is_empty() {
+            return Err(ApiError::value("prompt", "[]", PROMPT));
+        }
+        return Ok(Prompt::Tokens(tokens));
     }
     match list("prompt", raw)?.as_slice() {
         [one] if one.get().starts_with('"') => plain("prompt[0]", one),

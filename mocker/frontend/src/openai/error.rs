@@ -70,7 +70,7 @@ impl ApiError {
         self
     }
 
-    /// For clients, as OpenAI names it.
+    /// For clients, as the API names it.
     fn kind(&self) -> &'static str {
         match self.status {
             StatusCode::SERVICE_UNAVAILABLE => "service_unavailable",

@@ -111,13 +111,11 @@ impl<'a> Fields<'a> {
     /// Takes a number within `range`.
     pub(crate) fn number(&mut self, name: &str, range: RangeInclusive<f32>) -> Result<Option<f32>, ApiError> {
         let Some(raw) = self.take(name) else { return Ok(None) };
-        match raw.get().parse().ok().filter(|number| range.contains(number)) {
-            Some(number) => Ok(Some(number)),
-            None => {
-                let allowed = format!("a number from {} to {}", range.start(), range.end());
-                Err(ApiError::value(name, raw.get(), &allowed))
-            }
-        }
+        let number = raw.get().parse().ok().filter(|number| range.contains(number));
+        number.map(Some).ok_or_else(|| {
+            let allowed = format!("a number from {} to {}", range.start(), range.end());
+            ApiError::value(name, raw.get(), &allowed)
+        })
     }
 
     /// Takes a text.

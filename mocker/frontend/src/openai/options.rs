@@ -168,11 +168,10 @@ fn stop_texts(fields: &mut Fields<'_>) -> Result<Vec<String>, ApiError> {
         }
     };
     if !raw.get().starts_with('[') {
-        let allowed = "a string or a list of strings";
-        return match raw.get().starts_with('"') {
-            true => Ok(vec![check("stop", raw)?]),
-            false => Err(ApiError::value("stop", raw.get(), allowed)),
-        };
+        if !raw.get().starts_with('"') {
+            return Err(ApiError::value("stop", raw.get(), "a string or a list of strings"));
+        }
+        return Ok(vec![check("stop", raw)?]);
     }
     let list = super::fields::list("stop", raw)?;
     match list.len() {

@@ -39,14 +39,12 @@ impl ByteOf {
     pub(crate) fn append(&self, piece: &str, out: &mut Vec<u8>) {
         let before = out.len();
         for character in piece.chars() {
-            match self.0.get(character as usize).copied().flatten() {
-                Some(byte) => out.push(byte),
-                None => {
-                    out.truncate(before);
-                    out.extend_from_slice(piece.as_bytes());
-                    return;
-                }
-            }
+            let Some(byte) = self.0.get(character as usize).copied().flatten() else {
+                out.truncate(before);
+                out.extend_from_slice(piece.as_bytes());
+                return;
+            };
+            out.push(byte);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::TextError;
 /// Largest file of a model's text side in bytes; the largest known tokenizers have about 40 MB.
 const MAX_FILE_BYTES: usize = 256 * 1024 * 1024;
 /// Time for the fetch of one file.
-const FETCH_TIME: Duration = Duration::from_secs(60);
+const FETCH_TIME: Duration = Duration::from_mins(1);
 
 /// Reads a file and verifies its checksum.
 pub(crate) async fn read(file: &CheckedFile) -> Result<Bytes, TextError> {

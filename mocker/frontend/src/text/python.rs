@@ -34,11 +34,12 @@ pub(crate) fn extend(environment: &mut Environment<'static>) {
 }
 
 /// A template's own refusal of the messages.
-fn raise_exception(message: String) -> Result<Value, Error> {
-    Err(Error::new(ErrorKind::InvalidOperation, message))
+fn raise_exception(message: &str) -> Result<Value, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, message.to_owned()))
 }
 
 /// `json.dumps(value, ensure_ascii=False)`: spaces after separators, no escapes for HTML.
+#[allow(clippy::needless_pass_by_value, reason = "filters are called so")]
 fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
     // Other options of Python's are for text that no template needs; they are taken so that templates run.
     let indent: Option<usize> = options.get("indent")?;

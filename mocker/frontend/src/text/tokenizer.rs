@@ -10,7 +10,7 @@ use super::bytes::characters;
 #[derive(Debug)]
 pub(crate) enum Tokenizer {
     /// One token per byte.
-    Bytes(ByteTokenizer),
+    Bytes(Box<ByteTokenizer>),
     /// Any other.
     Full(Box<tokenizers::Tokenizer>),
 }
@@ -19,7 +19,7 @@ impl Tokenizer {
     /// Reads `tokenizer.json`.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
         if let Some(bytes) = ByteTokenizer::detect(json) {
-            return Ok(Self::Bytes(bytes));
+            return Ok(Self::Bytes(Box::new(bytes)));
         }
         tokenizers::Tokenizer::from_bytes(json).map(|full| Self::Full(Box::new(full))).map_err(|e| e.to_string())
     }
@@ -64,6 +64,7 @@ struct Description {
 }
 
 #[derive(Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "as the file has them")]
 struct AddedToken {
     id: u32,
     content: String,
@@ -207,7 +208,7 @@ pub(crate) mod tests {
             let expected = general.encode_fast(text, false).unwrap().get_ids().to_vec();
             assert_eq!(direct.encode(text), expected, "{text:?}");
         }
-        assert_eq!(direct.encode("a<|eos|>"), [97, 257].map(|id| if id == 97 { direct.ids[97] } else { id }));
+        assert_eq!(direct.encode("a<|eos|>"), [97, 257]);
     }
 
     #[test]
