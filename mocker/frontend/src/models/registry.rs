@@ -117,20 +117,16 @@ impl Follower {
         let members = self.books.groups(|key| groups.get(key).map(|group| group.identity.clone()));
         let empty: Vec<_> = groups.keys().filter(|key| !members.contains_key(*key)).cloned().collect();
         for (key, members) in members {
+            let old = self.groups.get(&key);
+            if let Some(replaced) = old.filter(|group| group.identity != members.card.identity) {
+                // Requests of the old kind end where they are; those of the new kind wait until its files are read.
+                replaced.set_pools(Pools { missing: Some("its workers were replaced".to_owned()), ..Pools::default() });
+            }
             let Some(text) = self.texts.get(&members.card.identity, &members.card.said) else { continue };
-            let make = || {
-                let metrics = self.metrics.model(&key.0);
-                Arc::new(Group::new(Arc::clone(&key.0), members.card, text, metrics))
-            };
-            let group = match self.groups.get(&key) {
-                Some(group) if group.identity == members.card.identity => Arc::clone(group),
-                Some(group) => {
-                    // Requests of the old kind end where they are.
-                    group.set_pools(Pools { missing: Some("it was replaced".to_owned()), ..Pools::default() });
-                    make()
-                }
-                None => make(),
-            };
+            let kept = old.filter(|group| group.identity == members.card.identity).cloned();
+            let group = kept.unwrap_or_else(|| {
+                Arc::new(Group::new(Arc::clone(&key.0), members.card, text, self.metrics.model(&key.0)))
+            });
             self.admitted.extend((members.workers.len() >= self.min_initial_workers).then(|| key.clone()));
             group.set_pools(pools_of(&group, &members, self.admitted.contains(&key)));
             group.metrics.set_limits(&limits(members.card));

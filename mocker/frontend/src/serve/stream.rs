@@ -96,8 +96,8 @@ impl Stream {
                 event = leg.next() => return Some(event),
                 () = idle.as_mut() => {}
             }
-            let silent = self.last.max(leg.output.at).elapsed().min(since.elapsed().max(self.last.elapsed()));
-            let Some(left) = limit.checked_sub(silent).filter(|left| !left.is_zero()) else {
+            // It may have been armed for an earlier wait.
+            let Some(left) = limit.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) else {
                 let reason = format!("worker {} was silent for {} s", leg.worker().id(), limit.as_secs());
                 return Some(Event::Worker(Item::Lost(reason)));
             };

@@ -124,8 +124,8 @@ async fn namespaces_are_kept_apart() {
 
 fn card_named(name: &str) -> dynosim_wire::card::ModelCard {
     let mut card = card(WorkerType::Aggregated);
-    card.display_name = name.to_owned();
-    card.slug = name.to_owned();
+    name.clone_into(&mut card.display_name);
+    name.clone_into(&mut card.slug);
     card
 }
 
