@@ -92,7 +92,7 @@ pub struct FrontendConfig {
 /// The published prefix of the frontend's own metrics.
 pub const DEFAULT_METRICS_PREFIX: &str = "dynamo_frontend";
 /// A worker that gives nothing for that long is lost, unless said otherwise. Generous: requests wait in its queue.
-pub const DEFAULT_IDLE_LIMIT: Duration = Duration::from_secs(600);
+pub const DEFAULT_IDLE_LIMIT: Duration = Duration::from_mins(10);
 /// Time that running requests get when the frontend stops, unless said otherwise.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 /// Seed of random routing unless said otherwise.

@@ -93,14 +93,13 @@ impl Observer for Watcher {
     fn tokens(&mut self, count: u32, at: Instant) {
         let Some(series) = &self.model.tokens else { return };
         series.output_tokens.inc_by(u64::from(count));
-        let (since, spread) = match self.last.replace(at) {
-            Some(last) => (last, count),
-            None => {
-                self.model.queued.dec();
-                series.ttft.observe(at.saturating_duration_since(self.received).as_secs_f64());
-                // Tokens that came together with the first came without a pause.
-                (at, count.saturating_sub(1))
-            }
+        let (since, spread) = if let Some(last) = self.last.replace(at) {
+            (last, count)
+        } else {
+            self.model.queued.dec();
+            series.ttft.observe(at.saturating_duration_since(self.received).as_secs_f64());
+            // Tokens that came together with the first came without a pause.
+            (at, count.saturating_sub(1))
         };
         let each = at.saturating_duration_since(since).as_secs_f64() / f64::from(spread.max(1));
         for _ in 0..spread {

@@ -15,7 +15,7 @@ use super::worker::{Worker, needs_met};
 pub(crate) struct Card {
     pub(crate) namespace: String,
     pub(crate) identity: String,
-    pub(crate) card: ModelCard,
+    pub(crate) said: ModelCard,
     /// Instance that it belongs to, as in keys: `namespace/component/endpoint/instance id in hex`.
     instance: String,
 }
@@ -72,7 +72,7 @@ impl Books {
                 self.workers.remove(&key.path);
                 let (namespace, card) = (record.namespace, record.card_json);
                 let instance = instance_of(&key.path).to_owned();
-                self.cards.insert(key.path, Card { namespace, identity: identity(&card), card, instance });
+                self.cards.insert(key.path, Card { namespace, identity: identity(&card), said: card, instance });
             }
             Record::EventChannel(_) | Record::EventSource(_) => return false,
         }
@@ -83,7 +83,7 @@ impl Books {
     pub(crate) fn settle(&mut self) {
         for (path, card) in &self.cards {
             if let (false, Some(endpoint)) = (self.workers.contains_key(path), self.instances.get(&card.instance)) {
-                self.workers.insert(path.clone(), Arc::new(Worker::new(endpoint, &card.card)));
+                self.workers.insert(path.clone(), Arc::new(Worker::new(endpoint, &card.said)));
             }
         }
     }
@@ -93,7 +93,7 @@ impl Books {
     pub(crate) fn groups(&mut self, current: impl Fn(&GroupKey) -> Option<String>) -> BTreeMap<GroupKey, Members<'_>> {
         let mut by_group: BTreeMap<GroupKey, Vec<(&String, &Card)>> = BTreeMap::new();
         for (path, card) in self.cards.iter().filter(|(path, _)| self.workers.contains_key(*path)) {
-            let key = (Arc::from(card.card.display_name.as_str()), card.namespace.clone());
+            let key = (Arc::from(card.said.display_name.as_str()), card.namespace.clone());
             by_group.entry(key).or_default().push((path, card));
         }
         let mut groups = BTreeMap::new();

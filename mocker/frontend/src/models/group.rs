@@ -92,8 +92,8 @@ impl Group {
         Self {
             name,
             identity: card.identity.clone(),
-            migration_limit: card.card.migration_limit,
-            context_length: card.card.context_length,
+            migration_limit: card.said.migration_limit,
+            context_length: card.said.context_length,
             text,
             metrics,
             pools: RwLock::new(Arc::new(pools)),

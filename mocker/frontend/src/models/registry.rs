@@ -112,27 +112,21 @@ impl Follower {
 
     /// Says anew who is there.
     fn tell(&mut self) {
-        let there: Arc<[EndpointRecord]> = self.books.instances.values().cloned().collect();
-        *self.instances.write().unwrap_or_else(PoisonError::into_inner) = there;
         self.books.settle();
         let groups = &self.groups;
         let members = self.books.groups(|key| groups.get(key).map(|group| group.identity.clone()));
         let empty: Vec<_> = groups.keys().filter(|key| !members.contains_key(*key)).cloned().collect();
         for (key, members) in members {
-            let Some(text) = self.texts.get(&members.card.identity, &members.card.card) else { continue };
-            let make = || {
-                let metrics = self.metrics.model(&key.0);
-                Arc::new(Group::new(Arc::clone(&key.0), members.card, text, metrics))
-            };
-            let group = match self.groups.get(&key) {
-                Some(group) if group.identity == members.card.identity => Arc::clone(group),
-                Some(group) => {
-                    // Requests of the old kind end where they are.
-                    group.set_pools(Pools { missing: Some("it was replaced".to_owned()), ..Pools::default() });
-                    make()
-                }
-                None => make(),
-            };
+            let old = self.groups.get(&key);
+            if let Some(replaced) = old.filter(|group| group.identity != members.card.identity) {
+                // Requests of the old kind end where they are; those of the new kind wait until its files are read.
+                replaced.set_pools(Pools { missing: Some("its workers were replaced".to_owned()), ..Pools::default() });
+            }
+            let Some(text) = self.texts.get(&members.card.identity, &members.card.said) else { continue };
+            let kept = old.filter(|group| group.identity == members.card.identity).cloned();
+            let group = kept.unwrap_or_else(|| {
+                Arc::new(Group::new(Arc::clone(&key.0), members.card, text, self.metrics.model(&key.0)))
+            });
             self.admitted.extend((members.workers.len() >= self.min_initial_workers).then(|| key.clone()));
             group.set_pools(pools_of(&group, &members, self.admitted.contains(&key)));
             group.metrics.set_limits(&limits(members.card));
@@ -146,6 +140,9 @@ impl Follower {
         }
         self.forget();
         self.publish();
+        // Last: who sees an instance go on `/health` can rely on it getting no more requests.
+        let there: Arc<[EndpointRecord]> = self.books.instances.values().cloned().collect();
+        *self.instances.write().unwrap_or_else(PoisonError::into_inner) = there;
     }
 
     /// Lets go of what nobody needs any more.
@@ -206,11 +203,11 @@ fn pools_of(group: &Group, members: &Members<'_>, admitted: bool) -> Pools {
 }
 
 fn limits(card: &Card) -> ModelLimits {
-    let runtime = &card.card.runtime_config;
+    let runtime = &card.said.runtime_config;
     ModelLimits {
-        context_length: card.card.context_length,
-        kv_cache_block_size: card.card.kv_cache_block_size,
-        migration_limit: card.card.migration_limit,
+        context_length: card.said.context_length,
+        kv_cache_block_size: card.said.kv_cache_block_size,
+        migration_limit: card.said.migration_limit,
         total_kv_blocks: runtime.total_kv_blocks,
         max_num_seqs: runtime.max_num_seqs,
         max_num_batched_tokens: runtime.max_num_batched_tokens,

@@ -71,7 +71,7 @@ impl Core {
                     self.metrics.plane.sent(at.elapsed());
                     return Ok(Sent { stream, lease, at, _counted: self.metrics.plane.in_flight() });
                 }
-                Err(error) => said = Some(self.refused(worker, error)?),
+                Err(error) => said = Some(self.refused(worker, &error)?),
             }
             tried.push(worker.id());
         }
@@ -101,7 +101,7 @@ impl Core {
     }
 
     /// What a worker that did not take a request said, if others may be asked.
-    fn refused(&self, worker: &Worker, error: CallError) -> Result<String, Denied> {
+    fn refused(&self, worker: &Worker, error: &CallError) -> Result<String, Denied> {
         let text = error.to_string();
         match error {
             CallError::Unreachable { .. } | CallError::Refused { .. } => {

@@ -54,6 +54,7 @@ impl Travel {
 
 /// What a stream gave.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it lives for a moment; a box would be an allocation per token")]
 pub(crate) enum Item {
     Output(EngineOutput),
     /// An annotation that concerns nobody here.
@@ -84,6 +85,7 @@ pub(crate) fn item(got: Result<Option<Annotated<EngineOutput>>, StreamError>) ->
 
 /// What a leg gave.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it lives for a moment; a box would be an allocation per token")]
 pub(crate) enum Event {
     Worker(Item),
     /// Prefill failed before decode gave anything.
@@ -95,13 +97,15 @@ pub(crate) enum Event {
 pub(crate) struct Leg {
     pub(crate) output: Sent,
     pub(crate) prefill: Option<Prefill>,
+    /// Prompt tokens that the cache of a prefill worker had that has ended.
+    cached: Option<u32>,
     /// Its first output has come.
     pub(crate) answered: bool,
 }
 
 impl Leg {
     fn of(output: Sent, prefill: Option<Prefill>) -> Self {
-        Self { output, prefill, answered: false }
+        Self { output, prefill, cached: None, answered: false }
     }
 
     /// What comes next.
@@ -115,9 +119,14 @@ impl Leg {
             };
             match ended {
                 Err(reason) if !self.answered => return Event::PrefillFailed(reason),
-                _ => self.prefill = None,
+                _ => self.cached = self.prefill.take().and_then(|prefill| prefill.cached),
             }
         }
+    }
+
+    /// Prompt tokens that the prefill worker's cache had, as far as is known.
+    pub(crate) fn prefill_cached(&self) -> Option<u32> {
+        self.prefill.as_ref().map_or(self.cached, |prefill| prefill.cached)
     }
 
     /// The worker that gives the output.
@@ -203,7 +212,7 @@ impl Core {
                 Err(Denied::Nobody(said)) => return Err(Denied::Error(no_prefill(group, said))),
                 Err(other) => return Err(other),
             };
-            let worker = prefill.0.lease.worker().id();
+            let worker = prefill.sent.lease.worker().id();
             if request.bootstrap_info.is_some() {
                 let leg = self.alone(group, pools, Phase::Decode, request, travel).await?;
                 return Ok(Leg { prefill: Some(prefill), ..leg });
@@ -255,7 +264,7 @@ impl Core {
         request.router_config_override = Some(decode_override());
         let tokens = request.token_ids.len() as u32;
         self.metrics.router(&sent.lease.worker().endpoint.id()).prompt(&group.name, Phase::Prefill, tokens);
-        Ok(Prefill(sent))
+        Ok(Prefill::new(sent))
     }
 
     /// A request may not move if only the worker that it named may serve it.

@@ -12,7 +12,7 @@ use super::leg::{Item, item};
 use crate::models::Worker;
 
 /// A prefill that is awaited may take that long, its time in the worker's queue included.
-const PREFILL_TIMEOUT: Duration = Duration::from_secs(600);
+const PREFILL_TIMEOUT: Duration = Duration::from_mins(10);
 /// When decode has failed, prefill gets that long to say whether it was the cause.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(1);
 /// When decode is complete, prefill gets that long to end by itself.
@@ -20,14 +20,29 @@ const TAIL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A prefill at work beside its decode.
 #[derive(Debug)]
-pub(crate) struct Prefill(pub(crate) Sent);
+pub(crate) struct Prefill {
+    pub(crate) sent: Sent,
+    /// Prompt tokens that its cache had, once it has said so.
+    pub(crate) cached: Option<u32>,
+}
 
 impl Prefill {
+    /// A prefill that a worker has taken.
+    pub(crate) fn new(sent: Sent) -> Self {
+        Self { sent, cached: None }
+    }
+
+    fn note(&mut self, output: EngineOutput) -> EngineOutput {
+        let details = output.completion_usage.as_ref().and_then(|usage| usage.prompt_tokens_details.as_ref());
+        self.cached = details.and_then(|details| details.cached_tokens).or(self.cached);
+        output
+    }
+
     /// Waits for its end; the reason if it failed.
     pub(crate) async fn ended(&mut self) -> Result<(), String> {
         loop {
-            match item(self.0.stream.next().await) {
-                Item::Output(output) => match output.finish_reason {
+            match item(self.sent.stream.next().await) {
+                Item::Output(output) => match self.note(output).finish_reason {
                     Some(FinishReason::Error(reason)) => return Err(reason),
                     Some(FinishReason::Cancelled) => return Err("it was cancelled at the worker".to_owned()),
                     _ => {}
@@ -54,7 +69,7 @@ impl Prefill {
         let read = async {
             let mut result = None;
             loop {
-                match item(self.0.stream.next().await) {
+                match item(self.sent.stream.next().await) {
                     Item::Output(output) => match output.finish_reason {
                         Some(FinishReason::Error(reason)) => return Err(reason),
                         _ => result = result.or_else(|| result_of(output)),

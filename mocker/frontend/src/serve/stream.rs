@@ -36,6 +36,7 @@ pub(crate) struct Stream {
 }
 
 /// What became of an event.
+#[allow(clippy::large_enum_variant, reason = "it lives for a moment; a box would be an allocation per token")]
 enum Taken {
     Output(EngineOutput),
     /// Look again.
@@ -95,8 +96,8 @@ impl Stream {
                 event = leg.next() => return Some(event),
                 () = idle.as_mut() => {}
             }
-            let silent = self.last.max(leg.output.at).elapsed().min(since.elapsed().max(self.last.elapsed()));
-            let Some(left) = limit.checked_sub(silent).filter(|left| !left.is_zero()) else {
+            // It may have been armed for an earlier wait.
+            let Some(left) = limit.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) else {
                 let reason = format!("worker {} was silent for {} s", leg.worker().id(), limit.as_secs());
                 return Some(Event::Worker(Item::Lost(reason)));
             };
@@ -109,13 +110,12 @@ impl Stream {
         match event {
             Event::Worker(Item::Output(output)) => self.output(output),
             Event::Worker(Item::Nothing) => Ok(Taken::Again),
-            Event::Worker(Item::Lost(reason)) => Ok(Taken::Lost(reason)),
+            Event::Worker(Item::Lost(reason)) | Event::PrefillFailed(reason) => Ok(Taken::Lost(reason)),
             Event::Worker(Item::End) => Ok(Taken::Lost("the worker ended its answer without saying why".to_owned())),
             Event::Worker(Item::Failed(reason)) => {
                 self.over(false);
                 Err(GenerateError::Failed(reason))
             }
-            Event::PrefillFailed(reason) => Ok(Taken::Lost(reason)),
         }
     }
 
@@ -125,6 +125,7 @@ impl Stream {
             return Err(GenerateError::Failed(reason));
         }
         self.measure(&output);
+        self.count_prefill_cache(&mut output);
         if self.journey.took(&mut output) {
             self.group.metrics.became_too_long();
         }
@@ -132,6 +133,15 @@ impl Stream {
             self.over(true);
         }
         Ok(Taken::Output(output))
+    }
+
+    /// Decode sees every prompt as new: what prefill had in its cache is told in its place.
+    fn count_prefill_cache(&self, output: &mut EngineOutput) {
+        let Some(cached) = self.leg.as_ref().and_then(Leg::prefill_cached) else { return };
+        if let Some(usage) = &mut output.completion_usage {
+            let told = &mut usage.prompt_tokens_details.get_or_insert_default().cached_tokens;
+            *told = (*told).max(Some(cached));
+        }
     }
 
     fn measure(&mut self, output: &EngineOutput) {
@@ -179,7 +189,7 @@ impl Stream {
     async fn go_on(&mut self, reason: String, prefill_failed: bool) -> Result<Option<EngineOutput>, GenerateError> {
         let Some(leg) = self.leg.take() else { return Ok(None) };
         self.idle = None;
-        let at_prefill = leg.prefill.as_ref().map(|prefill| prefill.0.lease.worker().id());
+        let at_prefill = leg.prefill.as_ref().map(|prefill| prefill.sent.lease.worker().id());
         let retried = prefill_failed.then_some(at_prefill).flatten();
         let worker = leg.worker().id();
         // Its work must have ended before another begins.

@@ -67,10 +67,16 @@ fn request(headers: &str, body: &Value) -> String {
     )
 }
 
-/// Sends a request and reads until `seen` is in what has come; the connection then is the caller's.
-pub(crate) async fn open(address: SocketAddr, body: &Value, seen: &str) -> TcpStream {
+/// Sends a request; the connection then is the caller's.
+pub(crate) async fn send(address: SocketAddr, body: &Value) -> TcpStream {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(request("", body).as_bytes()).await.unwrap();
+    socket
+}
+
+/// Sends a request and reads until `seen` is in what has come; the connection then is the caller's.
+pub(crate) async fn open(address: SocketAddr, body: &Value, seen: &str) -> TcpStream {
+    let mut socket = send(address, body).await;
     let mut come = Vec::new();
     while !String::from_utf8_lossy(&come).contains(seen) {
         let read = timeout(DEADLINE, socket.read_buf(&mut come)).await.expect("an answer in time").unwrap();

@@ -86,7 +86,7 @@ pub(crate) fn card(kind: WorkerType) -> ModelCard {
     };
     card.worker_type = Some(kind);
     card.needs = needs;
-    card.model_type = model_type.to_owned();
+    model_type.clone_into(&mut card.model_type);
     card.kv_cache_block_size = 64;
     card
 }

@@ -96,7 +96,7 @@ async fn workers_whose_cards_differ_are_not_mixed() {
     first.leave().await;
     until_instances(&frontend, 1).await;
     until("the second's turn", || async { post(frontend.address(), &completion(2)).await.status == 200 }).await;
-    assert!(second.seen.count() > 0);
+    assert_eq!((first.seen.count(), second.seen.count()), (6, 1));
     frontend.shutdown().await;
 }
 
@@ -124,8 +124,8 @@ async fn namespaces_are_kept_apart() {
 
 fn card_named(name: &str) -> dynosim_wire::card::ModelCard {
     let mut card = card(WorkerType::Aggregated);
-    card.display_name = name.to_owned();
-    card.slug = name.to_owned();
+    name.clone_into(&mut card.display_name);
+    name.clone_into(&mut card.slug);
     card
 }
 

@@ -1,4 +1,5 @@
 //! The frontend before workers that are told what to do, and before the published ones.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod client;
 mod disaggregated;

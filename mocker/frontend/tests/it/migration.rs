@@ -95,7 +95,7 @@ async fn beyond_the_limit_the_stream_ends_with_an_error() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_flag_wins_over_the_card() {
     let store = MemStore::default();
-    let _fakes = [
+    let fakes = [
         Fake::start(&store, movable(3), Conduct::BreakAfter(3)).await,
         Fake::start(&store, movable(3), Conduct::BreakAfter(3)).await,
     ];
@@ -104,7 +104,7 @@ async fn the_flag_wins_over_the_card() {
     until_instances(&frontend, 2).await;
     let answer = post(frontend.address(), &completion(TOKENS)).await;
     assert!(answer.body.contains("broke off"), "{answer:?}");
-    assert_eq!(_fakes.iter().map(|fake| fake.seen.count()).sum::<usize>(), 1);
+    assert_eq!(fakes.iter().map(|fake| fake.seen.count()).sum::<usize>(), 1);
     frontend.shutdown().await;
 }
 
@@ -125,7 +125,7 @@ async fn a_lost_end_is_made_good_without_another_worker() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_worker_is_lost_after_the_idle_limit() {
     let store = MemStore::default();
-    let _fakes =
+    let fakes =
         [Fake::start(&store, movable(1), Conduct::Silent).await, Fake::start(&store, movable(1), Conduct::Serve).await];
     let idle_limit = std::time::Duration::from_millis(200);
     let frontend = ready(FrontendConfig { idle_limit, ..config(runtime(&store)) }).await;
@@ -133,7 +133,7 @@ async fn a_silent_worker_is_lost_after_the_idle_limit() {
     for _ in 0..2 {
         assert_eq!(usage(&post(frontend.address(), &completion(5)).await)["completion_tokens"], 5);
     }
-    let cancelled = || _fakes[0].seen.cancelled.load(std::sync::atomic::Ordering::SeqCst);
+    let cancelled = || fakes[0].seen.cancelled.load(std::sync::atomic::Ordering::SeqCst);
     crate::fake::until("the silent one is told to stop", || async { cancelled() == 1 }).await;
     frontend.shutdown().await;
 }

@@ -115,9 +115,7 @@ impl Graph {
         let config = FrontendConfig { routing, ..config(self.runtime.clone()) };
         let frontend = Frontend::start(config).await.unwrap();
         let listed = || async { get(frontend.address(), "/v1/models").await.body.contains("tiny") };
-        if tokio::time::timeout(START_DEADLINE, poll(listed)).await.is_err() {
-            panic!("not listed: {}", self.logs());
-        }
+        assert!(tokio::time::timeout(START_DEADLINE, poll(listed)).await.is_ok(), "not listed: {}", self.logs());
         frontend
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use tokio::sync::Semaphore;
 
-use crate::client::{completion, open, post, post_with};
+use crate::client::{completion, open, post, post_with, send};
 use crate::fake::{Conduct, Fake, card, runtime, until};
 use crate::fleet::{config, metric, ready, until_instances};
 
@@ -65,11 +65,7 @@ async fn least_loaded_avoids_a_worker_that_is_busy() {
         let frontend = ready(FrontendConfig { routing, ..config(runtime(&store)) }).await;
         let mut busy = Vec::new();
         for _ in 0..4 {
-            let mut socket = tokio::net::TcpStream::connect(frontend.address()).await.unwrap();
-            let body = completion(2).to_string();
-            let head = format!("POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
-            tokio::io::AsyncWriteExt::write_all(&mut socket, (head + &body).as_bytes()).await.unwrap();
-            busy.push(socket);
+            busy.push(send(frontend.address(), &completion(2)).await);
         }
         until("four requests wait", || async { fakes[0].seen.count() == 4 }).await;
         let free = fleet(&store, &[Conduct::Serve]).await;
