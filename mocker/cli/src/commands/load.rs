@@ -1,4 +1,4 @@
-//! `dynosim load`: a workload against any OpenAI endpoint.
+//! `dynosim load`: a workload against any `OpenAI` endpoint.
 
 mod flags;
 mod interrupt;

@@ -1,4 +1,4 @@
-//! A tiny OpenAI server that streams with known timing and counts what it sees.
+//! A tiny `OpenAI` server that streams with known timing and counts what it sees.
 
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;

@@ -162,7 +162,7 @@ impl WorkloadFlags {
                 excess: if self.lenient { Excess::Clamp } else { Excess::Reject },
             },
             engine_block_size,
-            arrivals: if admission != Admission::Schedule { Arrivals::InOrder } else { Arrivals::Timestamps },
+            arrivals: if admission == Admission::Schedule { Arrivals::Timestamps } else { Arrivals::InOrder },
             arrival_speedup_ratio: self.arrival_speedup_ratio,
         }
     }
