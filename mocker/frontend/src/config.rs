@@ -38,6 +38,8 @@ pub enum NamespaceScope {
     Exact(String),
     /// All that begin with it.
     Prefix(String),
+    /// It, and its generations: it with a hyphen and a worker hash of 8 hex digits. Others that begin alike stay out.
+    Generations(String),
 }
 
 impl NamespaceScope {
@@ -46,9 +48,27 @@ impl NamespaceScope {
         match self {
             Self::All => String::new(),
             Self::Exact(namespace) => format!("{namespace}/"),
-            Self::Prefix(prefix) => prefix.clone(),
+            Self::Prefix(prefix) | Self::Generations(prefix) => prefix.clone(),
         }
     }
+
+    /// A namespace, which begins with the prefix of its key, is one of these.
+    pub(crate) fn covers(&self, namespace: &str) -> bool {
+        match self {
+            Self::All | Self::Prefix(_) => true,
+            Self::Exact(only) => namespace == only,
+            Self::Generations(base) => match namespace.strip_prefix(base.as_str()) {
+                Some("") => true,
+                Some(rest) => rest.strip_prefix('-').is_some_and(is_worker_hash),
+                None => false,
+            },
+        }
+    }
+}
+
+fn is_worker_hash(text: &str) -> bool {
+    const DIGITS: usize = 8;
+    text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// When requests go on at another worker.
@@ -180,5 +200,20 @@ mod tests {
         assert_eq!(buckets.input_sequence.bounds(), input);
         assert_eq!(buckets.output_sequence.bounds(), output);
         assert_eq!(buckets.request_duration.bounds(), duration);
+    }
+
+    #[test]
+    fn generations_of_a_namespace_are_told_from_namespaces_that_begin_alike() {
+        let scope = NamespaceScope::Generations("default-foo".to_owned());
+        for (namespace, covered) in [
+            ("default-foo", true),
+            ("default-foo-0a1b2c3d", true),
+            ("default-foo-bar", false),
+            ("default-foo-0a1b2c3", false),
+            ("default-foobar", false),
+            ("default-fo", false),
+        ] {
+            assert_eq!(scope.covers(namespace), covered, "{namespace}");
+        }
     }
 }

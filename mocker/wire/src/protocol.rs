@@ -195,6 +195,18 @@ pub enum FinishReason {
     Error(String),
 }
 
+/// What an output is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputType {
+    /// Tokens of text.
+    #[default]
+    Text,
+    /// Of another kind, which no simulated engine gives.
+    #[serde(other)]
+    Other,
+}
+
 /// Output tokens of a request, or its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -205,6 +217,8 @@ pub struct EngineOutput {
     pub tokens: Option<Vec<Option<String>>>,
     /// Text, if the worker detokenises.
     pub text: Option<String>,
+    /// What the output is.
+    pub output_type: OutputType,
     /// Cumulative log probability.
     pub cum_log_probs: Option<f64>,
     /// Log probabilities.

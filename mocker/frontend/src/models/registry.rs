@@ -42,6 +42,7 @@ impl Registry {
         let watches = [Bucket::Instances, Bucket::Models].map(|bucket| discovery.watch(bucket, &prefix));
         let (models, instances) = (Arc::new(Models::default()), Instances::new(RwLock::new(Arc::from([]))));
         let follower = Follower {
+            scope: scope.clone(),
             models: Arc::clone(&models),
             instances: Arc::clone(&instances),
             books: Books::default(),
@@ -75,6 +76,7 @@ impl Drop for Registry {
 
 /// What the task works on.
 struct Follower {
+    scope: NamespaceScope,
     models: Arc<Models>,
     instances: Instances,
     books: Books,
@@ -90,6 +92,13 @@ struct Follower {
 }
 
 impl Follower {
+    /// Takes a change of what is in scope; true if it changes what can be served.
+    fn apply(&mut self, change: Change) -> bool {
+        let (Change::Put(key, _) | Change::Removed(key)) = &change else { return self.books.apply(change) };
+        let namespace = key.path.split('/').next().unwrap_or_default();
+        self.scope.covers(namespace) && self.books.apply(change)
+    }
+
     async fn follow(mut self, [mut instances, mut models]: [Watch; 2]) {
         loop {
             let change = tokio::select! {
@@ -98,11 +107,11 @@ impl Follower {
                 () = self.texts.loaded() => Some(Change::Synced),
             };
             let Some(change) = change else { return };
-            let mut told = matches!(change, Change::Synced) | self.books.apply(change);
+            let mut told = matches!(change, Change::Synced) | self.apply(change);
             for _ in 0..MAX_CHANGES_AT_ONCE {
                 let next = instances.next().now_or_never().or_else(|| models.next().now_or_never());
                 let Some(Some(change)) = next else { break };
-                told |= self.books.apply(change);
+                told |= self.apply(change);
             }
             if told {
                 self.tell();

@@ -29,7 +29,7 @@ pub(super) fn resolve(flags: &Flags, env: &Env, mem: Option<&MemStore>) -> Resul
         runtime: flags.runtime.resolve(env, mem)?,
         address: SocketAddr::new(host.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), port.unwrap_or(DEFAULT_PORT)),
         routing: routing(flags, env)?,
-        scope: scope(flags, env),
+        scope: scope(flags, env)?,
         migration: MigrationConfig {
             limit: pick(flags.migration_limit, env, "DYN_MIGRATION_LIMIT", "a whole number")?,
             max_sequence_tokens: pick(flags.migration_max_seq_len, env, "DYN_MIGRATION_MAX_SEQ_LEN", "1 or more")?
@@ -97,16 +97,18 @@ fn routing(flags: &Flags, env: &Env) -> Result<RoutingMode, Failure> {
     })
 }
 
-fn scope(flags: &Flags, env: &Env) -> NamespaceScope {
+fn scope(flags: &Flags, env: &Env) -> Result<NamespaceScope, Failure> {
+    let strict = env.parse("DYN_NAMESPACE_PREFIX_STRICT", "true, false")?.unwrap_or(false);
     let prefix = flags.namespace_prefix.as_deref().or_else(|| env.get("DYN_NAMESPACE_PREFIX"));
     let namespace = flags.namespace.as_deref().or_else(|| env.get("DYN_NAMESPACE"));
     let some = |text: &&str| !text.is_empty();
     // The prefix wins, as published.
-    match (prefix.filter(some), namespace.filter(some)) {
+    Ok(match (prefix.filter(some), namespace.filter(some)) {
+        (Some(prefix), _) if strict => NamespaceScope::Generations(prefix.to_owned()),
         (Some(prefix), _) => NamespaceScope::Prefix(prefix.to_owned()),
         (None, Some(namespace)) => NamespaceScope::Exact(namespace.to_owned()),
         (None, None) => NamespaceScope::All,
-    }
+    })
 }
 
 /// The prefix with everything that a name may not contain replaced.
