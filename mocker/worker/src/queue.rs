@@ -155,7 +155,9 @@ mod tests {
             }
             passed = Some(until);
         }
-        pushers.into_iter().for_each(|pusher| pusher.join().expect("no panic"));
+        for pusher in pushers {
+            pusher.join().expect("no panic");
+        }
     }
 
     #[test]

@@ -22,7 +22,9 @@ impl Recovery {
 
     pub(crate) fn record(&self, events: &[RouterEvent]) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        events.iter().for_each(|event| log.record(event.event.clone()));
+        for event in events {
+            log.record(event.event.clone());
+        }
     }
 }
 

@@ -37,8 +37,8 @@ impl Vocabulary {
     fn draw(&self, seed: u64, position: u32, more_ends: &[u32]) -> u32 {
         let allowed = |token: &u32| !self.ends.contains(token) && !more_ends.contains(token);
         let pick = |attempt: u64| {
-            let random = mix(seed, u64::from(position) | attempt << 32) >> 32;
-            self.low + (random * u64::from(self.span) >> 32) as u32
+            let random = mix(seed, u64::from(position) | (attempt << 32)) >> 32;
+            self.low + ((random * u64::from(self.span)) >> 32) as u32
         };
         let drawn = (0..DRAWS_MAX).map(pick).find(allowed);
         let any = || (self.low..self.low + self.span).find(allowed).unwrap_or(self.low);

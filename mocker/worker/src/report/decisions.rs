@@ -21,6 +21,7 @@ use crate::flight::{Flights, Serial};
 use crate::pace::Submission;
 
 #[derive(Serialize)]
+#[allow(clippy::struct_field_names, reason = "the names are those in the log")]
 struct Arrived<'a> {
     at: u64,
     arrived: u64,

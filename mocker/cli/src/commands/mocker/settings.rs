@@ -115,7 +115,7 @@ pub(crate) fn resolve(flags: &Flags, env: &Env, mem: Option<&MemStore>) -> Resul
     Ok(Settings {
         runtime: flags.runtime.resolve(env, mem)?,
         endpoint: endpoint(flags, env, args.worker_type)?,
-        args: per_worker(flags, with_kv_bytes(args, flags, &model)?, workers)?,
+        args: per_worker(flags, &with_kv_bytes(args, flags, &model)?, workers)?,
         timing,
         model_name: flags.model_name.clone().unwrap_or_else(|| source_path.clone()),
         model: Arc::new(model),
@@ -244,7 +244,7 @@ fn with_kv_bytes(args: EngineArgs, flags: &Flags, model: &ModelFiles) -> Result<
 }
 
 /// Ports are given per worker; each rank takes the next one.
-fn per_worker(flags: &Flags, args: EngineArgs, workers: u32) -> Result<Vec<EngineArgs>, Failure> {
+fn per_worker(flags: &Flags, args: &EngineArgs, workers: u32) -> Result<Vec<EngineArgs>, Failure> {
     let ports = |flag: &str, list: &Option<String>, given: Option<u16>, name: &str| match list {
         None if given.is_some() && workers > 1 => Err(Failure::input(format_args!(
             "--extra-engine-args: `{name}` is one port for {workers} workers, give {flag}"
