@@ -89,7 +89,7 @@ pub enum WorkerType {
 pub struct DisaggregatedEndpoint {
     /// Host.
     pub bootstrap_host: Option<String>,
-    /// Port of rank 0; rank `r` listens on the port plus `r`.
+    /// Port; all ranks listen there.
     pub bootstrap_port: Option<u16>,
 }
 

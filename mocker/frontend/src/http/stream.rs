@@ -158,6 +158,7 @@ impl<S: Service> State<S> {
 
     fn fail(&mut self, error: GenerateError) -> Gathered {
         error_event(&ApiError::from(error), &mut self.buffer);
+        self.buffer.extend_from_slice(DONE);
         self.answer.finish(Outcome::Failed);
         Gathered::Last
     }

@@ -115,11 +115,12 @@ impl Core {
                 worker.cool_down();
                 Err(Denied::Lost(text))
             }
-            CallError::TooLarge { .. } => Err(Denied::Error(GenerateError::Invalid(text))),
+            // Every worker would say so.
+            CallError::TooLarge { .. } | CallError::Failed(_) => Err(Denied::Error(GenerateError::Invalid(text))),
             CallError::TooMany { .. } => {
                 Err(Denied::Error(GenerateError::Unavailable { reason: text, retry_after: RETRY_AFTER }))
             }
-            CallError::Failed(_) | CallError::Codec(_) => Err(Denied::Error(GenerateError::Failed(text))),
+            CallError::Codec(_) => Err(Denied::Error(GenerateError::Failed(text))),
         }
     }
 }

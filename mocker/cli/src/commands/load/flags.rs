@@ -28,9 +28,9 @@ pub(crate) enum PromptKind {
 #[derive(Debug, Args)]
 #[command(after_help = "Either a trace file, or all of --input-tokens, --output-tokens, and --request-count")]
 pub(crate) struct Flags {
-    /// The server: http://HOST[:PORT][/PATH]
+    /// The server: http://HOST[:PORT][/PATH] [env: DYNOSIM_URL]
     #[arg(long, help_heading = "Server")]
-    pub(crate) url: String,
+    pub(crate) url: Option<String>,
     /// Model that requests name [default: the first of /v1/models]
     #[arg(long, help_heading = "Server")]
     pub(crate) model: Option<String>,

@@ -9,6 +9,7 @@ use dynosim_workload::Workload;
 use super::flags::{EndpointKind, Flags, PromptKind};
 use crate::commands::run::{BlockSize, admission, out_of_range, span, within};
 use crate::failure::Failure;
+use crate::live::Env;
 use crate::printer::Printer;
 
 /// Every tokenizer has so many, byte-level ones no more.
@@ -94,11 +95,17 @@ fn block_size(flags: &Flags) -> Result<BlockSize, Failure> {
 }
 
 fn target(flags: &Flags) -> Result<Target, Failure> {
+    let env = Env::of_process();
+    let (name, url) = match (&flags.url, env.get("DYNOSIM_URL")) {
+        (Some(url), _) => ("--url", url.as_str()),
+        (None, Some(url)) => ("DYNOSIM_URL", url),
+        (None, None) => return Err(Failure::input("--url: missing, and DYNOSIM_URL is not set")),
+    };
     let refuse = |error: TargetError| match error {
-        TargetError::Form { .. } => Failure::input(format_args!("--url: {error}")),
-        TargetError::Resolve { .. } => Failure::io(format_args!("--url: {error}")),
+        TargetError::Form { .. } => Failure::input(format_args!("{name}: {error}")),
+        TargetError::Resolve { .. } => Failure::io(format_args!("{name}: {error}")),
         TargetError::Header(_) => Failure::input(format_args!("--header: {error}")),
     };
-    let target = Target::resolve(&flags.url).map_err(refuse)?;
+    let target = Target::resolve(url).map_err(refuse)?;
     flags.header.iter().try_fold(target, |target, field| target.with_header(field)).map_err(refuse)
 }

@@ -174,7 +174,7 @@ pub(crate) struct EngineFlags {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "From prefill to decode")]
 pub(crate) struct TransferFlags {
-    /// Base ports where prefill workers meet decode workers, one per worker; each rank takes the next one
+    /// Ports where prefill workers meet decode workers, one per worker for all its ranks
     #[arg(long, value_name = "PORTS")]
     pub(crate) bootstrap_ports: Option<String>,
     /// 10^9 bytes per second [default: no delay]

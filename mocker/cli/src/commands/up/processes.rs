@@ -21,6 +21,9 @@ use crate::printer::Printer;
 const RUNTIME_FLAGS: [(&str, &str); 3] =
     [("--discovery-backend", "file"), ("--request-plane", "tcp"), ("--event-plane", "zmq")];
 
+/// Variables of this process that its children share: what is logged, and how.
+const SHARED_VARIABLES: [&str; 3] = ["DYN_LOG", "RUST_LOG", "DYN_LOGGING_JSONL"];
+
 /// Runs until told to stop, or until all processes have ended.
 pub(super) fn run(plan: &Plan, printer: Printer) -> Result<(), Failure> {
     let folder = tempfile::Builder::new().prefix("dynosim-up-").tempdir();
@@ -101,7 +104,8 @@ fn spawn(part: &Part, folder: &Path) -> Result<Child, Failure> {
     }
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.arg(part.program.command()).args(flags);
-    command.env_clear().envs(&part.env).env("DYN_FILE_KV", folder);
+    let shared = SHARED_VARIABLES.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    command.env_clear().envs(shared).envs(&part.env).env("DYN_FILE_KV", folder);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command.spawn().map_err(failed)
 }

@@ -123,7 +123,8 @@ async fn an_error_in_a_stream_is_an_event_and_the_end() {
     let (server, seen) = Fake::new(Script::Break(failure)).start(Limits::default()).await;
     let reply = post(server.local_address(), CHAT, &chat(r#""max_tokens": 5"#), "").await;
     assert_eq!(reply.status, 200);
-    let last = reply.body.trim_end().rsplit("data: ").next().unwrap();
+    let body = reply.body.strip_suffix("data: [DONE]\n\n").unwrap();
+    let last = body.trim_end().rsplit("data: ").next().unwrap();
     let error: serde_json::Value = serde_json::from_str(last).unwrap();
     assert_eq!(error["error"]["message"], "the worker died");
     assert_eq!(error["error"]["type"], "server_error");
