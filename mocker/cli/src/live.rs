@@ -1,5 +1,6 @@
 //! What the live commands share: settings from flags and environment, the async runtime, signals, and how a part of a
 //! serving graph runs in this process.
+#![allow(clippy::doc_markdown, reason = "doc comments are help texts here")]
 
 pub(crate) mod process;
 
@@ -189,8 +190,8 @@ fn discovery(backend: DiscoveryBackend, env: &Env, mem: Option<&MemStore>) -> Re
     })
 }
 
-/// What ends when a component has stopped.
-pub(crate) type Drained = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What ends when a component has come to a state.
+pub(crate) type Reached = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A part of a serving graph that runs in this process.
 pub(crate) trait Running: Send {
@@ -200,6 +201,10 @@ pub(crate) trait Running: Send {
     fn url(&self) -> Option<String> {
         None
     }
+    /// Resolves when it can do its work, which may need others.
+    fn ready(&self) -> Reached {
+        Box::pin(std::future::ready(()))
+    }
     /// Leaves discovery, lets requests end within the grace time, then stops.
-    fn drain(self: Box<Self>) -> Drained;
+    fn drain(self: Box<Self>) -> Reached;
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use dynosim_wire::discovery::{Discovery, DiscoveryError};
 use dynosim_wire::request::{RequestClient, ServerError};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::FrontendConfig;
@@ -53,6 +54,8 @@ pub struct Frontend {
     client: RequestClient,
     discovery: Discovery,
     canary: JoinHandle<()>,
+    /// How many models are ready.
+    ready: watch::Receiver<usize>,
     grace: Duration,
 }
 
@@ -71,6 +74,7 @@ impl Frontend {
             })?;
         let metrics = Arc::new(metrics);
         let registry = Registry::start(&discovery, &config.scope, config.min_initial_workers, Arc::clone(&metrics));
+        let ready = registry.ready();
         let core = Arc::new(Core {
             client: client.clone(),
             router: Router::new(config.routing, config.seed),
@@ -83,12 +87,21 @@ impl Frontend {
         limits.body_bytes = config.body_limit.unwrap_or(limits.body_bytes);
         let server = Server::start(listener, Arc::new(Serving { core, registry }), limits)
             .map_err(|source| FrontendError::Bind { address: config.address, source })?;
-        Ok(Self { server, client, discovery, canary, grace: config.grace })
+        Ok(Self { server, client, discovery, canary, ready, grace: config.grace })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.server.local_address()
+    }
+
+    /// Resolves once a model is ready: requests for it are served from then on.
+    pub fn model_ready(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut ready = self.ready.clone();
+        async move {
+            // The registry lives as long as the frontend; without it there is nothing to wait for.
+            let _ = ready.wait_for(|models| *models > 0).await;
+        }
     }
 
     /// Takes no more requests, lets those that run end within the grace time, then stops.

@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(blocks.iter().map(|b| (b.local, b.sequence)).collect::<Vec<_>>(), expected);
     }
 
-    const FIRST_LOCAL: u64 = 0x7ee2cbedc694ab46;
-    const SECOND_LOCAL: u64 = 0xa8416cfd935bdb13;
-    const SECOND_SEQUENCE: u64 = 0x83fb702f20e2ad65;
+    const FIRST_LOCAL: u64 = 0x7ee2_cbed_c694_ab46;
+    const SECOND_LOCAL: u64 = 0xa841_6cfd_935b_db13;
+    const SECOND_SEQUENCE: u64 = 0x83fb_702f_20e2_ad65;
 }

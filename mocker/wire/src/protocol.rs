@@ -28,17 +28,17 @@ pub struct StopConditions {
 pub struct SamplingOptions {
     /// Number of choices.
     pub n: Option<u8>,
-    /// As in the OpenAI API.
+    /// As in the `OpenAI` API.
     pub presence_penalty: Option<f32>,
-    /// As in the OpenAI API.
+    /// As in the `OpenAI` API.
     pub frequency_penalty: Option<f32>,
-    /// As in the OpenAI API.
+    /// As in the `OpenAI` API.
     pub temperature: Option<f32>,
-    /// As in the OpenAI API.
+    /// As in the `OpenAI` API.
     pub top_p: Option<f32>,
     /// As in vLLM.
     pub top_k: Option<i32>,
-    /// As in the OpenAI API.
+    /// As in the `OpenAI` API.
     pub seed: Option<i64>,
 }
 
@@ -143,7 +143,7 @@ pub struct PreprocessedRequest {
     pub request_timestamp_ms: Option<f64>,
 }
 
-/// Token counts, as in the OpenAI API.
+/// Token counts, as in the `OpenAI` API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompletionUsage {
     /// Prompt.

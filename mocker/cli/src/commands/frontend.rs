@@ -1,4 +1,5 @@
 //! `dynosim frontend`: an OpenAI server in front of workers.
+#![allow(clippy::doc_markdown, reason = "doc comments are help texts here")]
 
 mod elsewhere;
 mod settings;
@@ -11,7 +12,7 @@ use dynosim_frontend::{Frontend, FrontendError};
 use dynosim_wire::discovery::MemStore;
 
 use crate::failure::Failure;
-use crate::live::{Drained, Env, Running, run_component};
+use crate::live::{Env, Reached, Running, run_component};
 
 /// Serve the OpenAI API in front of workers
 #[derive(Debug, clap::Args)]
@@ -101,7 +102,11 @@ impl Running for Frontend {
         Some(format!("http://{}", self.address()))
     }
 
-    fn drain(self: Box<Self>) -> Drained {
+    fn ready(&self) -> Reached {
+        Box::pin(self.model_ready())
+    }
+
+    fn drain(self: Box<Self>) -> Reached {
         Box::pin(self.shutdown())
     }
 }

@@ -35,9 +35,10 @@ fn the_published_live_commands_are_ours() {
 #[test]
 fn other_modules_and_scripts_are_refused_in_a_sentence() {
     let known = "dynamo.mocker, dynamo.frontend";
-    let usage = format!(
-        "this `python3` is dynosim: it takes `-m dynamo.mocker`, `-m dynamo.frontend` or `-m dynamo.replay`, and their flags"
-    );
+    let usage =
+        "this `python3` is dynosim: it takes `-m dynamo.mocker`, `-m dynamo.frontend` or `-m dynamo.replay`, and \
+                 their flags"
+            .to_owned();
     for (args, message) in [
         (
             &["-m", "dynamo.router", "--endpoint", "x"][..],

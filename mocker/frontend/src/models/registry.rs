@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use dynosim_wire::discovery::{Bucket, Change, Discovery, EndpointRecord, Watch};
 use futures_util::FutureExt;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::books::{Books, Card, GroupKey, Members};
@@ -27,6 +28,8 @@ pub(crate) type Instances = Arc<RwLock<Arc<[EndpointRecord]>>>;
 pub(crate) struct Registry {
     pub(crate) models: Arc<Models>,
     instances: Instances,
+    /// How many models are ready.
+    ready: watch::Receiver<usize>,
     task: JoinHandle<()>,
 }
 
@@ -41,7 +44,9 @@ impl Registry {
         let prefix = scope.key_prefix();
         let watches = [Bucket::Instances, Bucket::Models].map(|bucket| discovery.watch(bucket, &prefix));
         let (models, instances) = (Arc::new(Models::default()), Instances::new(RwLock::new(Arc::from([]))));
+        let (told_ready, ready) = watch::channel(0);
         let follower = Follower {
+            told_ready,
             scope: scope.clone(),
             models: Arc::clone(&models),
             instances: Arc::clone(&instances),
@@ -59,7 +64,12 @@ impl Registry {
             follower.follow(watches).await;
             drop(discovery);
         });
-        Self { models, instances, task }
+        Self { models, instances, ready, task }
+    }
+
+    /// How many models are ready, now and later.
+    pub(crate) fn ready(&self) -> watch::Receiver<usize> {
+        self.ready.clone()
     }
 
     /// Instances that are there.
@@ -87,6 +97,7 @@ struct Follower {
     admitted: BTreeSet<GroupKey>,
     /// Models that were told of as ready.
     ready: BTreeSet<Arc<str>>,
+    told_ready: watch::Sender<usize>,
     min_initial_workers: usize,
     metrics: Arc<Metrics>,
 }
@@ -195,6 +206,7 @@ impl Follower {
             }
         }
         self.models.publish(entries);
+        self.told_ready.send_replace(self.ready.len());
     }
 }
 

@@ -98,6 +98,7 @@ pub(crate) fn prefill_request(request: &mut PreprocessedRequest) -> Preprocessed
     let token_ids = std::mem::take(&mut request.token_ids);
     let mut prefill = PreprocessedRequest { token_ids, ..request.clone() };
     prefill.stop_conditions.max_tokens = Some(1);
+    prefill.stop_conditions.min_tokens = None;
     prefill.annotations.clear();
     prefill
 }

@@ -133,7 +133,7 @@ async fn a_record_that_another_removed_is_written_again() {
 async fn files_that_are_too_old_are_dead_and_go_and_half_written_ones_too() {
     let root = tempfile::tempdir().expect("temporary folder");
     let frontend = connect(root.path(), SHORT_TTL).await;
-    let old = Duration::from_secs(60);
+    let old = Duration::from_mins(1);
     let content = endpoint("backend", 7).to_json().expect("json");
     let dead = write(root.path(), "dynamo%2Fbackend%2Fgenerate%2F7", &content, old);
     let half = write(root.path(), ".tmp_1_2", &content, old);
@@ -150,7 +150,7 @@ async fn a_time_in_the_future_is_now_and_a_touch_makes_alive_again() {
     let content = endpoint("backend", 7).to_json().expect("json");
     let path = write(root.path(), "dynamo%2Fbackend%2Fgenerate%2F7", &content, Duration::ZERO);
     let file = std::fs::File::options().write(true).open(&path).expect("file");
-    let future = std::fs::metadata(&path).and_then(|data| data.modified()).expect("time") + Duration::from_secs(3600);
+    let future = std::fs::metadata(&path).and_then(|data| data.modified()).expect("time") + Duration::from_hours(1);
     file.set_modified(future).expect("touched");
     let mut told = Told::new(&frontend, Bucket::Instances, "").synced().await;
     assert_eq!(told.records.len(), 1);

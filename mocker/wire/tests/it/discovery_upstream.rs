@@ -12,7 +12,7 @@ use crate::sample::{Told, own};
 use crate::upstream::{Upstream, python};
 
 /// The release needs seconds to start, more on a busy machine.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 const TTL: Duration = Duration::from_secs(10);
 
 /// Where both keep their records.

@@ -112,7 +112,9 @@ fn output(
         (_, Some(max_tokens)) => within(max_tokens),
         (_, None) => room.unwrap_or(DEFAULT_MAX_TOKENS),
     };
-    if let Some(min_tokens) = stop.min_tokens.filter(|&least| stop.max_tokens.is_some_and(|most| least > most)) {
+    // Prefill is asked for one token, whatever least number the client wants of all.
+    let too_many = |least: &u32| serving.role() != Role::Prefill && stop.max_tokens.is_some_and(|most| *least > most);
+    if let Some(min_tokens) = stop.min_tokens.filter(too_many) {
         let max_tokens = stop.max_tokens.unwrap_or_default();
         return Err(format!("min_tokens {min_tokens} is out of range (allowed: up to max_tokens, {max_tokens})"));
     }

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::settings::Settings;
 use crate::failure::Failure;
-use crate::live::{Drained, Running};
+use crate::live::{Reached, Running};
 
 /// Workers that run.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Running for Fleet {
         format!("mocker: {count} of `{}` at {endpoint}{port}", self.model_name)
     }
 
-    fn drain(self: Box<Self>) -> Drained {
+    fn drain(self: Box<Self>) -> Reached {
         Box::pin(async move {
             let mut drained: JoinSet<()> = self.workers.into_iter().map(|worker| worker.drain(self.grace)).collect();
             while drained.join_next().await.is_some() {}

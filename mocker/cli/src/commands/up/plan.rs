@@ -140,12 +140,12 @@ impl Planner<'_> {
     }
 
     fn frontend(&mut self, part: &mut Part) {
-        let port = match self.settings.http_port {
+        let http = match self.settings.http_port {
             0 => 0,
             first => first.saturating_add(self.frontends),
         };
         self.frontends += 1;
-        part.env.entry("DYN_HTTP_PORT".to_owned()).or_insert(port.to_string());
+        part.env.entry("DYN_HTTP_PORT".to_owned()).or_insert(http.to_string());
         if invocation::value_of(&part.flags, "--http-host").is_none() {
             part.flags.extend(["--http-host".to_owned(), self.settings.http_host.clone()]);
         }
@@ -191,8 +191,8 @@ fn shift(label: &str, name: &str, list: &str, offset: u32) -> Result<String, Fai
 fn shift_system_port(part: &mut Part, index: u16) -> Result<(), Failure> {
     match part.env.get("DYN_SYSTEM_PORT").map(String::as_str) {
         None | Some("-1" | "0" | "") => Ok(()),
-        Some(port) => {
-            let shifted = shift(&part.label, "DYN_SYSTEM_PORT", port, u32::from(index))?;
+        Some(first) => {
+            let shifted = shift(&part.label, "DYN_SYSTEM_PORT", first, u32::from(index))?;
             part.env.insert("DYN_SYSTEM_PORT".to_owned(), shifted);
             Ok(())
         }
@@ -333,8 +333,8 @@ spec:
         assert_eq!(decode.env["DYN_NAMESPACE"], "default-g");
         assert_eq!(decode.flags.last().map(String::as_str), Some("10"));
         assert_eq!(invocation::value_of(&decode.flags, "--bootstrap-ports"), None);
-        let port = |label| invocation::value_of(&part(label).flags, "--bootstrap-ports").map(str::parse::<u16>);
-        let (Some(Ok(first)), Some(Ok(second))) = (port("g/prefill-0"), port("g/prefill-1")) else {
+        let bootstrap = |label| invocation::value_of(&part(label).flags, "--bootstrap-ports").map(str::parse::<u16>);
+        let (Some(Ok(first)), Some(Ok(second))) = (bootstrap("g/prefill-0"), bootstrap("g/prefill-1")) else {
             panic!("no ports")
         };
         assert!(first.abs_diff(second) >= 2, "two ranks each: {first}, {second}");

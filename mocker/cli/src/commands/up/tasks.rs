@@ -15,6 +15,9 @@ use crate::live::process::{Signals, log_to_stderr, runtime};
 use crate::live::{Env, Running, RuntimeFlags};
 use crate::printer::Printer;
 
+/// Frontends that have no model to serve by then will not get one.
+const READY_WITHIN: Duration = Duration::from_mins(1);
+
 /// Flags of a part, read.
 enum Parsed {
     Frontend(Box<frontend::Flags>),
@@ -106,6 +109,19 @@ async fn serve_until_told(
     signals: &mut Signals,
     printer: Printer,
 ) -> Result<(), Failure> {
+    let ready = async {
+        for (_, component) in running {
+            component.ready().await;
+        }
+    };
+    tokio::select! {
+        () = ready => {}
+        () = signals.next() => return Ok(()),
+        () = tokio::time::sleep(READY_WITHIN) => return Err(Failure::io(format_args!(
+            "no frontend has had a model to serve within {} s: do the workers' roles and names fit together?",
+            READY_WITHIN.as_secs()
+        ))),
+    }
     let url = running.iter().find_map(|(_, component)| component.url());
     if then.is_empty() {
         printer.result("ready, Ctrl-C stops\n")?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// The published release's Python, if it is there. Fails if it has to be.
 pub(super) fn upstream() -> Option<PathBuf> {
