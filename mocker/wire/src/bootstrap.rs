@@ -31,11 +31,12 @@ pub use message::{
 /// What a fuzzer feeds: bytes of a connection from the side that dials.
 #[doc(hidden)]
 pub mod fuzzing {
-    /// Reads a header and frames until something is wrong; whatever is read can be written and read again.
-    pub fn bootstrap_stream(bytes: &[u8]) {
-        let Some((header, mut rest)) = bytes.split_first_chunk() else { return };
+    /// Reads a header and frames until something is wrong; whatever is read can be written and read again. Says
+    /// whether all of the bytes were understood.
+    pub fn bootstrap_stream(bytes: &[u8]) -> bool {
+        let Some((header, mut rest)) = bytes.split_first_chunk() else { return false };
         if super::check_header(header).is_err() {
-            return;
+            return false;
         }
         while let Ok(Some((frame, used))) = super::decode(rest) {
             let mut again = Vec::new();
@@ -44,5 +45,6 @@ pub mod fuzzing {
             }
             rest = &rest[used..];
         }
+        rest.is_empty()
     }
 }

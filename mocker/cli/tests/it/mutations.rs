@@ -5,12 +5,24 @@ use std::path::Path;
 
 use crate::place::names;
 
+#[path = "../../../../fuzz/checks/bootstrap.rs"]
+mod bootstrap;
+#[path = "../../../../fuzz/checks/discovery_record.rs"]
+mod discovery_record;
 #[path = "../../../../fuzz/checks/engine_args.rs"]
 mod engine_args;
+#[path = "../../../../fuzz/checks/events.rs"]
+mod events;
+#[path = "../../../../fuzz/checks/http_body.rs"]
+mod http_body;
+#[path = "../../../../fuzz/checks/manifest.rs"]
+mod manifest;
 #[path = "../../../../fuzz/checks/npz.rs"]
 mod npz;
 #[path = "../../../../fuzz/checks/trace_row.rs"]
 mod trace_row;
+#[path = "../../../../fuzz/checks/wire_frames.rs"]
+mod wire_frames;
 
 /// Mutations of each seed.
 const MUTATIONS: u64 = 150;
@@ -78,12 +90,32 @@ fn mutate(seeds: &[Vec<u8>], seed: usize, random: &mut Random) -> Vec<u8> {
     data
 }
 
+/// What a seed's name begins with whose content is refused.
+const REFUSED: &str = "refused_";
+
+/// Names and contents of a target's seeds.
+fn seeds(target: &str) -> (Vec<String>, Vec<Vec<u8>>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
+    let names = names(&folder);
+    let contents: Vec<_> = names.iter().map(|name| std::fs::read(folder.join(name)).expect("a seed")).collect();
+    assert!(contents.len() >= 4, "{} seeds", contents.len());
+    (names, contents)
+}
+
+/// Like [`run`], for a check that says whether it understood its input, as it must each seed that is not to be refused.
+#[track_caller]
+fn run_understood(target: &str, check: fn(&[u8]) -> bool) {
+    let (names, contents) = seeds(target);
+    for (name, content) in names.iter().zip(&contents) {
+        assert_eq!(check(content), !name.starts_with(REFUSED), "{target}: {name}");
+    }
+    run(target, |data| _ = check(data));
+}
+
 /// Runs a target's check on every seed and its mutations.
 #[track_caller]
-fn run(target: &str, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
-    let seeds: Vec<_> = names(&folder).iter().map(|name| std::fs::read(folder.join(name)).expect("a seed")).collect();
-    assert!(seeds.len() >= 4, "{} seeds", seeds.len());
+fn run(target: &str, check: impl Fn(&[u8])) {
+    let (_, seeds) = seeds(target);
     for (index, seed) in seeds.iter().enumerate() {
         check(seed);
         let mut random = Random(index as u64);
@@ -108,4 +140,34 @@ fn mutated_profiles_never_panic() {
 #[test]
 fn mutated_trace_rows_never_panic_and_keep_their_limits() {
     run("trace_row", trace_row::check);
+}
+
+#[test]
+fn mutated_frames_of_requests_and_responses_never_panic() {
+    run_understood("wire_frames", wire_frames::check);
+}
+
+#[test]
+fn mutated_events_never_panic_and_read_back() {
+    run_understood("events", events::check);
+}
+
+#[test]
+fn mutated_handshakes_never_panic_and_read_back() {
+    run_understood("bootstrap", bootstrap::check);
+}
+
+#[test]
+fn mutated_discovery_records_never_panic_and_read_back() {
+    run_understood("discovery_record", discovery_record::check);
+}
+
+#[test]
+fn mutated_http_bodies_never_panic_and_are_refused_in_form() {
+    run_understood("http_body", http_body::check);
+}
+
+#[test]
+fn mutated_manifests_never_panic_and_keep_their_limits() {
+    run_understood("manifest", manifest::check);
 }
