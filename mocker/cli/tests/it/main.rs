@@ -28,3 +28,4 @@ mod streams;
 mod swarm;
 mod times;
 mod trace_commands;
+mod up;

@@ -1,0 +1,116 @@
+//! `dynosim up`: manifests that serve, and those that cannot.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use crate::place::{Place, Ran, dynosim};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_dynosim");
+
+fn example(name: &str) -> String {
+    format!("{}/../../examples/backends/mocker/deploy/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Serves an example while a command runs.
+fn up(place: &Place, name: &str, command: &[&str]) -> Ran {
+    let file = example(name);
+    let mut run = dynosim();
+    run.args(["up", "-f", &file, "--http-port", "0", "--"]).args(command).env("DYN_LOG", "warn");
+    place.run_command(run)
+}
+
+#[test]
+fn every_example_serves_a_load_and_stops_with_it() {
+    for name in ["agg.yaml", "disagg.yaml", "v1alpha1/agg.yaml", "v1alpha1/disagg.yaml"] {
+        let place = Place::new();
+        let load = ["load", "--input-tokens", "200", "--output-tokens", "5", "--request-count", "6", "--quiet"];
+        let flags = ["--replay-concurrency", "2", "--report-json", "report.json"];
+        let ran = up(&place, name, &[&[BINARY], &load[..], &flags].concat());
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+        let report = place.json("report.json");
+        assert_eq!((&report["completed_requests"], &report["total_output_tokens"]), (&6.into(), &30.into()), "{name}");
+        assert!(ran.stdout.contains("http://127.0.0.1:"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn the_exit_code_of_the_command_is_that_of_the_graph() {
+    let ran = up(&Place::new(), "agg.yaml", &["sh", "-c", "exit 7"]);
+    assert_eq!(ran.code, Some(7), "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("error: sh: exit status: 7\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn manifests_that_cannot_run_are_refused_before_anything_starts() {
+    let place = Place::new();
+    let graph = |args: &str| {
+        format!(
+            "{{apiVersion: nvidia.com/v1beta1, kind: DynamoGraphDeployment, metadata: {{name: g}}, spec: {{components: \
+             [{{name: w, type: worker, podTemplate: {{spec: {{containers: [{{name: main, args: [{args}]}}]}}}}}}]}}}}"
+        )
+    };
+    place.file("none.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: p}}");
+    place.file("bad.yaml", "a: [");
+    place.file("flag.yaml", graph("--model-path, m, --no-such-flag"));
+    place.file("value.yaml", graph("--model-path, m, --block-size, x"));
+    for (file, message) in [
+        ("missing.yaml", "missing.yaml: "),
+        ("none.yaml", "the manifest has no DynamoGraphDeployment"),
+        ("bad.yaml", "bad.yaml: "),
+        ("flag.yaml", "g/w-0: unexpected argument '--no-such-flag' found"),
+        ("value.yaml", "g/w-0: invalid value 'x' for '--block-size"),
+    ] {
+        let ran = place.run(&["up", "-f", file]);
+        assert!(matches!(ran.code, Some(2 | 4)), "{file}: {ran:?}");
+        assert!(ran.stderr.starts_with(&format!("error: {message}")), "{file}: {}", ran.stderr);
+    }
+}
+
+/// An interpreter with the clients that people use; none if it is not there and need not be.
+fn clients() -> Option<PathBuf> {
+    let python = std::env::var_os("DYNOSIM_CLIENTS").map(|folder| PathBuf::from(folder).join("bin/python"));
+    if let Some(python) = python.filter(|python| python.exists()) {
+        return Some(python);
+    }
+    assert!(std::env::var_os("DYNOSIM_SHARED").is_none(), "DYNOSIM_CLIENTS names no environment with the clients");
+    let _ = writeln!(std::io::stderr(), "SKIPPED: DYNOSIM_CLIENTS names no environment with the clients");
+    None
+}
+
+const OPENAI: &str = r#"
+import os, urllib.request
+from openai import OpenAI, BadRequestError, NotFoundError
+from prometheus_client.parser import text_string_to_metric_families
+url = os.environ["DYNOSIM_URL"]
+client = OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+model = client.models.list().data[0].id
+prompt = [{"role": "user", "content": "word " * 100}]
+ask = lambda **more: client.chat.completions.create(model=model, messages=prompt, max_tokens=8, **more)
+first, second = ask(), ask()
+assert first.usage.completion_tokens == 8 and first.choices[0].finish_reason == "length", first
+assert second.usage.prompt_tokens_details.cached_tokens > 0, second.usage
+chunks = list(ask(stream=True, stream_options={"include_usage": True}))
+assert chunks[-1].usage.completion_tokens == 8 and not chunks[-1].choices, chunks[-1]
+assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices), chunks
+text = client.completions.create(model=model, prompt="a", max_tokens=3)
+assert text.usage.total_tokens == 4, text
+for kind, call in [(NotFoundError, lambda: client.completions.create(model="no", prompt="a")), (BadRequestError, lambda: ask(n=2))]:
+    try: call()
+    except kind as error: assert error.body["message"], error
+    else: raise AssertionError(kind)
+families = {f.name: f for f in text_string_to_metric_families(urllib.request.urlopen(url + "/metrics").read().decode())}
+assert any(name.startswith("dynamo_frontend_") for name in families), families
+print("clients are content")
+"#;
+
+#[test]
+fn the_openai_client_and_the_prometheus_parser_take_what_is_served() {
+    let Some(python) = clients() else { return };
+    let place = Place::new();
+    place.file("client.py", OPENAI);
+    for name in ["agg.yaml", "disagg.yaml"] {
+        let ran = up(&place, name, &[python.to_str().expect("a path in UTF-8"), "client.py"]);
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+        assert!(ran.stdout.contains("clients are content"), "{name}: {}", ran.stdout);
+    }
+}
