@@ -28,7 +28,7 @@ pub(crate) enum PromptKind {
 #[derive(Debug, Args)]
 #[command(after_help = "Either a trace file, or all of --input-tokens, --output-tokens, and --request-count")]
 pub(crate) struct Flags {
-    /// The server: http://HOST[:PORT][/PATH] [env: DYNOSIM_URL]
+    /// The server, as http://HOST:PORT; a path before /v1 may follow [env: DYNOSIM_URL]
     #[arg(long, help_heading = "Server")]
     pub(crate) url: Option<String>,
     /// Model that requests name [default: the first of /v1/models]
