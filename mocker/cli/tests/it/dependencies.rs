@@ -7,15 +7,15 @@ use serde_json::Value;
 
 /// Every crate of the workspace with the workspace crates that it may depend on. A crate that is not here yet, or a new
 /// edge, is a decision about the design: make it here.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("dynosim-engine", &[]),
     ("dynosim-router", &["dynosim-engine"]),
     ("dynosim-planner", &["dynosim-engine"]),
     ("dynosim-workload", &["dynosim-engine"]),
     ("dynosim-replay", &["dynosim-engine", "dynosim-router", "dynosim-planner", "dynosim-workload"]),
-    ("dynosim-wire", &["dynosim-engine"]),
-    ("dynosim-worker", &["dynosim-engine", "dynosim-wire"]),
-    ("dynosim-frontend", &["dynosim-engine", "dynosim-router", "dynosim-wire"]),
+    ("dynosim-wire", &["dynosim-engine", "dynosim-peers"]),
+    ("dynosim-worker", &["dynosim-engine", "dynosim-wire", "dynosim-peers"]),
+    ("dynosim-frontend", &["dynosim-engine", "dynosim-router", "dynosim-wire", "dynosim-peers"]),
     ("dynosim-load", &["dynosim-engine", "dynosim-workload", "dynosim-replay"]),
     (
         "dynosim",
@@ -30,8 +30,10 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "dynosim-frontend",
             "dynosim-load",
             "dynosim-api",
+            "dynosim-peers",
         ],
     ),
+    ("dynosim-peers", &[]),
     ("dynosim-api", &[]),
     ("dynosim-operator", &["dynosim-api"]),
 ];

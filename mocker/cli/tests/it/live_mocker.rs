@@ -3,7 +3,8 @@
 mod flags;
 mod peers;
 
-use peers::{Children, Http, upstream};
+use dynosim_peers::{free_port, release};
+use peers::{Children, Http};
 
 /// Starts the published frontend and our workers over files, and waits for the model.
 fn graph(children: &mut Children, python: &std::path::Path, mockers: &[&[&str]]) -> Http {
@@ -37,8 +38,8 @@ fn check_caching(http: &Http) {
 
 #[test]
 fn the_published_frontend_serves_our_worker_and_sees_its_cache() {
-    let Some(python) = upstream() else { return };
-    let mut children = Children::new();
+    let Some(python) = release() else { return };
+    let mut children = Children::over_files();
     let http = graph(&mut children, &python, &[&["--block-size", "16"]]);
     check_caching(&http);
     let stream = http.chat_stream("tiny", PROMPT, 12);
@@ -49,24 +50,30 @@ fn the_published_frontend_serves_our_worker_and_sees_its_cache() {
 }
 
 #[test]
+fn the_published_frontend_serves_our_worker_over_etcd_and_nats_and_sees_its_cache() {
+    let Some(python) = release() else { return };
+    let Some(mut children) = Children::over_servers() else { return };
+    let http = graph(&mut children, &python, &[&["--block-size", "16"]]);
+    check_caching(&http);
+}
+
+#[test]
 fn the_published_frontend_serves_four_ranks_and_four_workers() {
-    let Some(python) = upstream() else { return };
+    let Some(python) = release() else { return };
     for flags in [["--data-parallel-size", "4"], ["--num-workers", "4"]] {
-        let mut children = Children::new();
+        let mut children = Children::over_files();
         let flags = [&flags[..], &["--block-size", "16", "--speedup-ratio", "10"]].concat();
         let http = graph(&mut children, &python, &[&flags]);
         check_caching(&http);
     }
 }
 
-#[test]
-fn the_published_frontend_runs_our_prefill_and_decode_workers() {
-    let Some(python) = upstream() else { return };
-    let mut children = Children::new();
-    let port = peers::free_port().to_string();
+/// A request goes through a prefill and a decode worker of ours.
+fn check_handoff(mut children: Children, python: &std::path::Path) {
+    let port = free_port().to_string();
     let prefill = ["--block-size", "16", "--disaggregation-mode", "prefill", "--bootstrap-ports", &port];
     let decode = ["--block-size", "16", "--disaggregation-mode", "decode"];
-    let http = graph(&mut children, &python, &[&prefill, &decode]);
+    let http = graph(&mut children, python, &[&prefill, &decode]);
     // The frontend may take a moment to see that both halves are there.
     let answer = (0..100)
         .map(|_| http.chat("tiny", PROMPT, 20))
@@ -78,8 +85,21 @@ fn the_published_frontend_runs_our_prefill_and_decode_workers() {
 }
 
 #[test]
+fn the_published_frontend_runs_our_prefill_and_decode_workers() {
+    let Some(python) = release() else { return };
+    check_handoff(Children::over_files(), &python);
+}
+
+#[test]
+fn the_published_frontend_runs_our_prefill_and_decode_workers_over_etcd_and_nats() {
+    let Some(python) = release() else { return };
+    let Some(children) = Children::over_servers() else { return };
+    check_handoff(children, &python);
+}
+
+#[test]
 fn workers_leave_discovery_when_they_are_told_to_stop() {
-    let mut children = Children::new();
+    let mut children = Children::over_files();
     let worker = children.mocker(&["--startup-time", "0"]);
     assert!(children.records() >= 4);
     assert!(children.stop(worker).success());

@@ -1,7 +1,6 @@
 //! `dynosim up`: manifests that serve, and those that cannot.
 
-use std::io::Write;
-use std::path::PathBuf;
+use dynosim_peers::clients;
 
 use crate::place::{Place, Ran, dynosim};
 
@@ -64,17 +63,6 @@ fn manifests_that_cannot_run_are_refused_before_anything_starts() {
         assert!(matches!(ran.code, Some(2 | 4)), "{file}: {ran:?}");
         assert!(ran.stderr.starts_with(&format!("error: {message}")), "{file}: {}", ran.stderr);
     }
-}
-
-/// An interpreter with the clients that people use; none if it is not there and need not be.
-fn clients() -> Option<PathBuf> {
-    let python = std::env::var_os("DYNOSIM_CLIENTS").map(|folder| PathBuf::from(folder).join("bin/python"));
-    if let Some(python) = python.filter(|python| python.exists()) {
-        return Some(python);
-    }
-    assert!(std::env::var_os("DYNOSIM_SHARED").is_none(), "DYNOSIM_CLIENTS names no environment with the clients");
-    let _ = writeln!(std::io::stderr(), "SKIPPED: DYNOSIM_CLIENTS names no environment with the clients");
-    None
 }
 
 const OPENAI: &str = r#"

@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use dynosim_peers::{Etcd, free_port};
 use dynosim_wire::discovery::{Bucket, Change, Discovery, DiscoveryError};
 use dynosim_wire::runtime::DiscoveryConfig;
 
-use crate::etcd_server::{Etcd, free_ports};
-use crate::sample::{DEADLINE, Told, at_port, endpoint, own};
+use crate::sample::{DEADLINE, Told, at_port, endpoint, in_etcd, own};
 
 const TTL: Duration = Duration::from_secs(10);
 
 async fn connect(etcd: &Etcd, ttl: Duration) -> Discovery {
-    Discovery::connect(&etcd.config(ttl)).await.expect("etcd is there")
+    Discovery::connect(&in_etcd(etcd, ttl)).await.expect("etcd is there")
 }
 
 #[tokio::test]
 async fn a_watch_tells_what_is_there_then_synced_then_changes() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     let (worker, frontend) = (connect(&etcd, TTL).await, connect(&etcd, TTL).await);
     let key = worker.put(&own(&worker)).await.expect("put");
     let mut told = Told::new(&frontend, Bucket::Instances, "").synced().await;
@@ -33,7 +33,7 @@ async fn a_watch_tells_what_is_there_then_synced_then_changes() {
 
 #[tokio::test]
 async fn the_instance_id_is_the_lease_and_keys_are_plain() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     let worker = connect(&etcd, TTL).await;
     let id = worker.instance_id();
     assert!(id > 0 && i64::try_from(id).is_ok());
@@ -46,7 +46,7 @@ async fn the_instance_id_is_the_lease_and_keys_are_plain() {
 
 #[tokio::test]
 async fn closing_revokes_the_lease_with_all_records_and_ends_own_watches() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     let (worker, frontend) = (connect(&etcd, TTL).await, connect(&etcd, TTL).await);
     for component in ["backend", "prefill"] {
         worker.put(&endpoint(component, worker.instance_id())).await.expect("put");
@@ -63,7 +63,7 @@ async fn closing_revokes_the_lease_with_all_records_and_ends_own_watches() {
 
 #[tokio::test]
 async fn records_go_with_the_last_clone_of_their_handle() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     let (worker, frontend) = (connect(&etcd, TTL).await, connect(&etcd, TTL).await);
     worker.put(&own(&worker)).await.expect("put");
     let mut told = Told::new(&frontend, Bucket::Instances, "").synced().await;
@@ -75,7 +75,7 @@ async fn records_go_with_the_last_clone_of_their_handle() {
 fn records_of_a_dead_owner_expire_with_the_lease() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
     let (alive, dying) = (runtime(), runtime());
-    let Some(etcd) = alive.block_on(Etcd::start()) else { return };
+    let Some(etcd) = Etcd::start() else { return };
     let ttl = Duration::from_secs(2);
     let worker = dying.block_on(async {
         let worker = connect(&etcd, ttl).await;
@@ -95,7 +95,7 @@ fn records_of_a_dead_owner_expire_with_the_lease() {
 
 #[tokio::test]
 async fn a_lease_is_kept_alive() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     let (worker, frontend) = (connect(&etcd, Duration::from_secs(1)).await, connect(&etcd, TTL).await);
     worker.put(&own(&worker)).await.expect("put");
     let mut told = Told::new(&frontend, Bucket::Instances, "").synced().await;
@@ -104,7 +104,7 @@ async fn a_lease_is_kept_alive() {
 
 #[tokio::test]
 async fn more_records_than_a_page_are_all_told() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     let worker = connect(&etcd, TTL).await;
     for id in 1..=150 {
         worker.put(&endpoint("backend", id)).await.expect("put");
@@ -118,7 +118,7 @@ async fn more_records_than_a_page_are_all_told() {
 
 #[tokio::test]
 async fn a_store_that_is_not_there_is_an_error_that_names_the_endpoint() {
-    let [port] = free_ports();
+    let port = free_port();
     let endpoints = vec![format!("http://127.0.0.1:{port}")];
     let config = DiscoveryConfig::Etcd { endpoints, ttl: TTL };
     let connected = tokio::time::timeout(DEADLINE, Discovery::connect(&config)).await.expect("an answer in time");
@@ -128,8 +128,8 @@ async fn a_store_that_is_not_there_is_an_error_that_names_the_endpoint() {
 
 #[tokio::test]
 async fn endpoints_are_tried_in_turn() {
-    let Some(etcd) = Etcd::start().await else { return };
-    let [port] = free_ports();
+    let Some(etcd) = Etcd::start() else { return };
+    let port = free_port();
     let endpoints = vec![format!("http://127.0.0.1:{port}"), etcd.url()];
     let worker = Discovery::connect(&DiscoveryConfig::Etcd { endpoints, ttl: TTL }).await.expect("the second serves");
     worker.put(&own(&worker)).await.expect("put");

@@ -4,25 +4,25 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use dynosim_peers::Etcd;
 use dynosim_wire::discovery::{Bucket, Change, Discovery};
 
-use crate::etcd_server::Etcd;
-use crate::sample::{Told, endpoint, own};
+use crate::sample::{Told, endpoint, in_etcd, own};
 
 const TTL: Duration = Duration::from_secs(10);
 
 async fn connect(etcd: &Etcd, ttl: Duration) -> Discovery {
-    Discovery::connect(&etcd.config(ttl)).await.expect("etcd is there")
+    Discovery::connect(&in_etcd(etcd, ttl)).await.expect("etcd is there")
 }
 
 #[tokio::test]
 async fn a_restart_that_keeps_the_data_changes_nothing_and_watches_go_on() {
-    let Some(mut etcd) = Etcd::start().await else { return };
+    let Some(mut etcd) = Etcd::start() else { return };
     let (worker, frontend) = (connect(&etcd, TTL).await, connect(&etcd, TTL).await);
     let key = worker.put(&own(&worker)).await.expect("put");
     let mut told = Told::new(&frontend, Bucket::Instances, "").synced().await;
     etcd.kill();
-    assert!(etcd.resume().await);
+    assert!(etcd.resume());
     // Written by retries if the store isn't ready yet.
     let other = worker.put(&endpoint("other", 7)).await.expect("put");
     assert_eq!(told.next().await, Change::Put(other, Box::new(endpoint("other", 7))), "only what is new");
@@ -32,14 +32,14 @@ async fn a_restart_that_keeps_the_data_changes_nothing_and_watches_go_on() {
 
 #[tokio::test]
 async fn after_a_restart_without_data_the_same_lease_has_the_same_records_again() {
-    let Some(mut etcd) = Etcd::start().await else { return };
+    let Some(mut etcd) = Etcd::start() else { return };
     let (worker, frontend) = (connect(&etcd, TTL).await, connect(&etcd, TTL).await);
     let id = worker.instance_id();
     let key = worker.put(&own(&worker)).await.expect("put");
     let mut told = Told::new(&frontend, Bucket::Instances, "").synced().await;
     etcd.kill();
     etcd.wipe();
-    assert!(etcd.resume().await);
+    assert!(etcd.resume());
     let late = connect(&etcd, TTL).await;
     let mut newcomer = Told::new(&late, Bucket::Instances, "");
     newcomer.count(1).await;
@@ -54,7 +54,7 @@ async fn after_a_restart_without_data_the_same_lease_has_the_same_records_again(
 
 #[tokio::test]
 async fn what_a_store_lost_and_nobody_writes_again_goes_within_a_lease() {
-    let Some(mut etcd) = Etcd::start().await else { return };
+    let Some(mut etcd) = Etcd::start() else { return };
     let frontend = connect(&etcd, Duration::from_secs(2)).await;
     let record = endpoint("dead", 7);
     let (key, value) = (STANDARD.encode(record.key().to_string()), STANDARD.encode(record.to_json().expect("json")));
@@ -63,13 +63,13 @@ async fn what_a_store_lost_and_nobody_writes_again_goes_within_a_lease() {
     assert_eq!(told.records.len(), 1);
     etcd.kill();
     etcd.wipe();
-    assert!(etcd.resume().await);
+    assert!(etcd.resume());
     told.count(0).await;
 }
 
 #[tokio::test]
 async fn a_lease_that_expired_meanwhile_is_made_again() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     let (worker, frontend) = (connect(&etcd, Duration::from_secs(2)).await, connect(&etcd, TTL).await);
     worker.put(&own(&worker)).await.expect("put");
     let mut told = Told::new(&frontend, Bucket::Instances, "").synced().await;
@@ -81,7 +81,7 @@ async fn a_lease_that_expired_meanwhile_is_made_again() {
 
 #[tokio::test]
 async fn a_put_finds_out_that_the_lease_has_gone() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     let worker = connect(&etcd, TTL).await;
     worker.put(&own(&worker)).await.expect("put");
     etcd.call("/v3/lease/revoke", &format!(r#"{{"ID":"{}"}}"#, worker.instance_id()));
@@ -92,7 +92,7 @@ async fn a_put_finds_out_that_the_lease_has_gone() {
 
 #[tokio::test]
 async fn what_changed_around_a_restart_is_told_as_differences() {
-    let Some(mut etcd) = Etcd::start().await else { return };
+    let Some(mut etcd) = Etcd::start() else { return };
     let frontend = connect(&etcd, TTL).await;
     let put = |etcd: &Etcd, component: &str, id: u64| {
         let record = endpoint(component, id);
@@ -105,7 +105,7 @@ async fn what_changed_around_a_restart_is_told_as_differences() {
     let mut told = Told::new(&frontend, Bucket::Instances, "").synced().await;
     assert_eq!(told.records.len(), 2);
     etcd.kill();
-    assert!(etcd.resume().await);
+    assert!(etcd.resume());
     etcd.call("/v3/kv/deleterange", &format!(r#"{{"key":"{}"}}"#, STANDARD.encode(goes.to_string())));
     let comes = put(&etcd, "comes", 3);
     let mut changes = [told.next().await, told.next().await];
@@ -116,7 +116,7 @@ async fn what_changed_around_a_restart_is_told_as_differences() {
 
 #[tokio::test]
 async fn records_that_make_no_sense_are_skipped() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     let worker = connect(&etcd, TTL).await;
     let put = |key: &str, value: &str| {
         let (key, value) = (STANDARD.encode(key), STANDARD.encode(value));

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use dynosim_peers::{Etcd, Process, free_port, http, release};
 use dynosim_wire::card::ModelFiles;
 use dynosim_wire::discovery::{Bucket, Discovery, ModelRecord, Record};
 use dynosim_wire::runtime::DiscoveryConfig;
 
-use crate::etcd_server::{Etcd, free_ports, http};
-use crate::sample::{Told, own};
-use crate::upstream::{Upstream, python};
+use crate::sample::{Told, in_etcd, own};
 
 /// The release needs seconds to start, more on a busy machine.
 const START: Duration = Duration::from_mins(1);
@@ -34,19 +33,20 @@ fn file_store(root: &Path) -> Store {
 }
 
 fn etcd_store(etcd: &Etcd) -> Store {
-    Store { config: etcd.config(TTL), backend: "etcd", environment: ("ETCD_ENDPOINTS", etcd.url()), events: "zmq" }
+    Store { config: in_etcd(etcd, TTL), backend: "etcd", environment: ("ETCD_ENDPOINTS", etcd.url()), events: "zmq" }
 }
 
 impl Store {
-    fn start(&self, python: &Path, folder: &Path, module: &str, args: &[&str]) -> Upstream {
+    fn start(&self, python: &Path, folder: &Path, module: &str, args: &[&str]) -> Process {
         let store = ["--discovery-backend", self.backend, "--request-plane", "tcp", "--event-plane", self.events];
         let (name, value) = &self.environment;
-        Upstream::start(python, folder, module, &[args, &store].concat(), &[(name, value)])
+        let mut command = Process::of_release(python, module);
+        Process::start(command.args(args).args(store).env(name, value), &folder.join("log"))
     }
 }
 
 async fn the_worker_of_the_release_is_seen_until_it_leaves(store: &Store) {
-    let Some(python) = python() else { return };
+    let Some(python) = release() else { return };
     let folder = tempfile::tempdir().expect("temporary folder");
     let model = ModelFiles::open("hub/model").expect("the built-in model");
     let discovery = Discovery::connect(&store.config).await.expect("the store is there");
@@ -72,7 +72,7 @@ async fn the_worker_of_the_release_is_seen_until_it_leaves(store: &Store) {
         (&card.slug, card.architectural_max_context_length),
         (&ours.slug, ours.architectural_max_context_length)
     );
-    worker.terminate().await;
+    worker.terminate();
     for told in &mut watched {
         while !told.records.is_empty() {
             told.next_within(START).await;
@@ -81,11 +81,11 @@ async fn the_worker_of_the_release_is_seen_until_it_leaves(store: &Store) {
 }
 
 async fn the_frontend_of_the_release_lists_our_model(store: &Store) {
-    let Some(python) = python() else { return };
+    let Some(python) = release() else { return };
     let folder = tempfile::tempdir().expect("temporary folder");
     let model = ModelFiles::open("hub/model").expect("the built-in model");
     let discovery = Discovery::connect(&store.config).await.expect("the store is there");
-    let [port] = free_ports();
+    let port = free_port();
     let args = ["--http-host", "127.0.0.1", "--http-port", &port.to_string(), "--router-mode", "round-robin"];
     let frontend = store.start(&python, folder.path(), "dynamo.frontend", &args);
     let mut card = model.card("our/model", "our/model", None);
@@ -126,7 +126,7 @@ async fn the_worker_of_the_release_is_seen_in_a_folder() {
 
 #[tokio::test]
 async fn the_worker_of_the_release_is_seen_in_etcd() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     the_worker_of_the_release_is_seen_until_it_leaves(&etcd_store(&etcd)).await;
 }
 
@@ -138,6 +138,6 @@ async fn the_frontend_of_the_release_lists_our_model_from_a_folder() {
 
 #[tokio::test]
 async fn the_frontend_of_the_release_lists_our_model_from_etcd() {
-    let Some(etcd) = Etcd::start().await else { return };
+    let Some(etcd) = Etcd::start() else { return };
     the_frontend_of_the_release_lists_our_model(&etcd_store(&etcd)).await;
 }

@@ -2,7 +2,6 @@
 
 mod nats;
 mod peer;
-mod process;
 mod vllm;
 mod wheel;
 mod zmq;

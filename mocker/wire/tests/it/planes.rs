@@ -3,7 +3,6 @@
 mod endings;
 mod nats;
 mod peers;
-mod programs;
 mod round_trip;
 mod throughput;
 
@@ -72,6 +71,19 @@ async fn all_tokens(stream: &mut ResponseStream<EngineOutput>) -> Result<Vec<u32
         tokens.extend(item.data.unwrap().token_ids);
     }
     Ok(tokens)
+}
+
+/// Waits until something is so.
+async fn until<T>(deadline: Duration, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(found) = check().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(deadline, waiting).await.expect("it did not come to pass in time")
 }
 
 async fn send_tokens(sink: &mut ResponseSink, tokens: std::ops::Range<u32>) {

@@ -3,11 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dynosim_wire::Codec;
+use dynosim_peers::Etcd;
 use dynosim_wire::discovery::{Bucket, Change, Discovery, EndpointRecord, Record, Transport, Watch};
+use dynosim_wire::{Codec, DiscoveryConfig};
 
 /// Longer than anything takes that works.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+
+/// A store in etcd whose records live for `ttl`.
+pub(crate) fn in_etcd(etcd: &Etcd, ttl: Duration) -> DiscoveryConfig {
+    DiscoveryConfig::Etcd { endpoints: vec![etcd.url()], ttl }
+}
 
 /// An endpoint of the instance `id` of a component.
 pub(crate) fn endpoint(component: &str, id: u64) -> Record {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use dynosim_peers::{free_port, release};
 use dynosim_worker::WorkerConfig;
 use tokio::time::{Instant, timeout};
 
-use crate::published::{Mixed, free_port, interpreter};
+use crate::published::Mixed;
 use crate::setup::{DEADLINE, until};
 
 /// A transfer of 300 ms for the prompts here: whoever decodes sooner was not handed anything.
@@ -69,7 +70,7 @@ async fn futures<F: Future<Output = ()>>(all: impl Iterator<Item = F>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn our_prefill_worker_hands_off_to_the_published_decode_worker() {
-    let Some(python) = interpreter() else { return };
+    let Some(python) = release() else { return };
     for engine in ENGINES {
         let mut graph = Mixed::new(&python).await;
         let (prefill, config) = graph.worker("prefill", &prefill_args(engine, "1")).await;
@@ -83,7 +84,7 @@ async fn our_prefill_worker_hands_off_to_the_published_decode_worker() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_published_prefill_worker_hands_off_to_our_decode_worker() {
-    let Some(python) = interpreter() else { return };
+    let Some(python) = release() else { return };
     for engine in ENGINES {
         let mut graph = Mixed::new(&python).await;
         let (decode, config) = graph.worker("backend", &decode_args(engine)).await;
@@ -97,7 +98,7 @@ async fn the_published_prefill_worker_hands_off_to_our_decode_worker() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn our_workers_hand_off_behind_the_published_frontend() {
-    let Some(python) = interpreter() else { return };
+    let Some(python) = release() else { return };
     for engine in ENGINES {
         let mut graph = Mixed::new(&python).await;
         let (prefill, prefill_config) = graph.worker("prefill", &prefill_args(engine, "1")).await;
@@ -116,7 +117,7 @@ async fn dies_in_the_middle(graph: &Mixed, config: &WorkerConfig, victim: &str) 
     let prompt = "z".repeat(2000);
     let held = async {
         until("blocks are held", || usage(config) > 0.0).await;
-        graph.kill(victim).await;
+        graph.kill(victim);
     };
     let ((status, body), ()) = tokio::join!(graph.complete(&prompt, 5), held);
     assert!(status != 200 || !body.contains(r#""completion_tokens":5"#), "{status} {body}");
@@ -125,7 +126,7 @@ async fn dies_in_the_middle(graph: &Mixed, config: &WorkerConfig, victim: &str) 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn our_prefill_worker_frees_its_blocks_when_the_published_decode_worker_dies() {
-    let Some(python) = interpreter() else { return };
+    let Some(python) = release() else { return };
     let mut graph = Mixed::new(&python).await;
     let (prefill, config) = graph.worker("prefill", &prefill_args("vllm", "0.1")).await;
     graph.mocker("decode", &["--speedup-ratio", "100"]).await;
@@ -137,7 +138,7 @@ async fn our_prefill_worker_frees_its_blocks_when_the_published_decode_worker_di
 
 #[tokio::test(flavor = "multi_thread")]
 async fn our_decode_worker_frees_its_blocks_when_the_published_prefill_worker_dies() {
-    let Some(python) = interpreter() else { return };
+    let Some(python) = release() else { return };
     let mut graph = Mixed::new(&python).await;
     let (decode, config) = graph.worker("backend", &decode_args("vllm")).await;
     graph.mocker("prefill", &["--kv-bytes-per-token", "3000000", "--kv-transfer-bandwidth", "0.1"]).await;

@@ -1,12 +1,11 @@
 //! The published frontend and mocker as processes beside workers of ours.
 
-use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use dynosim_peers::{Process, free_port};
 use dynosim_wire::card::{ModelFiles, builtin_files};
 use dynosim_wire::discovery::{Bucket, Discovery, Record};
 use dynosim_wire::request::RequestClient;
@@ -15,8 +14,6 @@ use dynosim_worker::{Worker, WorkerConfig};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::setup::Graph;
@@ -27,28 +24,13 @@ const FILE_TTL: Duration = Duration::from_secs(10);
 /// Flags of everything that takes part.
 const PLANES: [&str; 6] = ["--discovery-backend", "file", "--request-plane", "tcp", "--event-plane", "zmq"];
 
-/// The interpreter that has the published release; none, said loudly, if it is not installed.
-pub(crate) fn interpreter() -> Option<PathBuf> {
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/dynosim-bench");
-    let bench = std::env::var_os("BENCH_HOME").map_or_else(home, PathBuf::from);
-    let python = bench.join("dynamo-1.6.1/bin/python");
-    if python.is_file() {
-        return Some(python);
-    }
-    assert!(std::env::var_os("DYNOSIM_SHARED").is_none(), "{} is missing", python.display());
-    let line = format!("SKIPPED: {} is not there, so nothing was tried with published peers\n", python.display());
-    std::io::stderr().write_all(line.as_bytes()).expect("stderr");
-    None
-}
-
 /// A serving graph of published and own parts, found by files.
 pub(crate) struct Mixed {
     python: PathBuf,
     folder: TempDir,
     pub(crate) graph: Graph,
     http: SocketAddr,
-    /// Killed when dropped.
-    children: Mutex<Vec<(&'static str, Child)>>,
+    children: Mutex<Vec<(&'static str, Process)>>,
 }
 
 impl Mixed {
@@ -73,38 +55,32 @@ impl Mixed {
         Self { python: python.to_owned(), folder, graph, http, children: Mutex::default() }
     }
 
+    fn children(&self) -> MutexGuard<'_, Vec<(&'static str, Process)>> {
+        self.children.lock().expect("no test panics with it")
+    }
+
     fn model(&self) -> PathBuf {
         self.folder.path().join("model")
     }
 
-    fn start(&mut self, name: &'static str, args: &[&str]) {
-        let log = std::fs::File::create(self.folder.path().join(format!("{name}.log"))).expect("a log");
-        let child = Command::new(&self.python)
-            .args(args)
-            .args(PLANES)
-            .env("DYN_FILE_KV", self.folder.path().join("store"))
-            .env("DYN_TCP_RPC_HOST", "127.0.0.1")
-            .env("HF_HUB_OFFLINE", "1")
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a log"))
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()
-            .expect("the interpreter starts");
-        self.children.get_mut().push((name, child));
+    fn start(&self, name: &'static str, module: &str, args: &[&str]) {
+        let mut command = Process::of_release(&self.python, module);
+        command.args(args).args(PLANES).env("DYN_FILE_KV", self.folder.path().join("store"));
+        let child = Process::start(&mut command, &self.folder.path().join(format!("{name}.log")));
+        self.children().push((name, child));
     }
 
     /// The published mocker; waits until it is registered.
     pub(crate) async fn mocker(&mut self, role: &'static str, more: &[&str]) {
         let model = self.model().display().to_string();
         let port = free_port().to_string();
-        let mut args = vec!["-m", "dynamo.mocker", "--model-path", &model, "--model-name", "test"];
+        let mut args = vec!["--model-path", &model, "--model-name", "test"];
         args.extend(["--block-size", "16", "--disaggregation-mode", role]);
         if role == "prefill" {
             args.extend(["--bootstrap-ports", &port]);
         }
         args.extend(more);
-        self.start(role, &args);
+        self.start(role, "dynamo.mocker", &args);
         let component = if role == "prefill" { "prefill" } else { "backend" };
         self.registered(role, component).await;
     }
@@ -132,8 +108,8 @@ impl Mixed {
     /// The published frontend; waits until it serves the model.
     pub(crate) async fn frontend(&mut self, router_mode: &str) {
         let port = self.http.port().to_string();
-        let args = ["-m", "dynamo.frontend", "--http-host", "127.0.0.1", "--http-port", &port];
-        self.start("frontend", &[&args[..], &["--router-mode", router_mode]].concat());
+        let args = ["--http-host", "127.0.0.1", "--http-port", &port, "--router-mode", router_mode];
+        self.start("frontend", "dynamo.frontend", &args);
         let deadline = Instant::now() + STARTED;
         // A prefill worker is joined a moment after the model is listed, so what counts is a whole answer.
         loop {
@@ -155,10 +131,10 @@ impl Mixed {
     }
 
     /// Ends a process at once.
-    pub(crate) async fn kill(&self, name: &str) {
-        let mut children = self.children.lock().await;
+    pub(crate) fn kill(&self, name: &str) {
+        let mut children = self.children();
         let (_, child) = children.iter_mut().find(|(child, _)| *child == name).expect("it was started");
-        child.kill().await.expect("killed");
+        child.kill();
     }
 
     async fn http(&self, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
@@ -175,15 +151,10 @@ impl Mixed {
         Some((status, answer.split_once("\r\n\r\n")?.1.to_owned()))
     }
 
+    /// What a process has said last.
     pub(crate) fn log(&self, name: &str) -> String {
-        let text = std::fs::read_to_string(self.folder.path().join(format!("{name}.log"))).unwrap_or_default();
-        let from = text.len().saturating_sub(4000);
-        text.get(from..).unwrap_or(&text).to_owned()
+        let children = self.children();
+        let child = children.iter().find(|(child, _)| *child == name);
+        child.map(|(_, child)| child.log()).unwrap_or_default()
     }
-}
-
-/// A port that was free a moment ago; the published programs take none as 0.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    listener.local_addr().expect("an address").port()
 }

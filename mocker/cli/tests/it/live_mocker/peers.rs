@@ -1,105 +1,73 @@
 //! Processes that talk to each other, and a small HTTP client.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use dynosim_peers::{Etcd, Nats, Process, free_port, wait_until};
 use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// The published release's Python, if it is there. Fails if it has to be.
-pub(super) fn upstream() -> Option<PathBuf> {
-    let home = std::env::var_os("BENCH_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache/dynosim-bench")))?;
-    let python = home.join("dynamo-1.6.1/bin/python");
-    if python.exists() {
-        return Some(python);
-    }
-    assert!(std::env::var_os("DYNOSIM_SHARED").is_none(), "{} is missing", python.display());
-    let _ = writeln!(std::io::stderr(), "SKIPPED: the published release is not here ({})", python.display());
-    None
-}
-
-pub(super) fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("an address").port()
-}
-
-/// Processes that find each other in one folder; ended when this goes.
+/// Processes that find each other; ended when this goes.
 pub(super) struct Children {
     folder: tempfile::TempDir,
-    running: Vec<Ended>,
-}
-
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    /// Flags of everything that takes part.
+    planes: [&'static str; 6],
+    environment: Vec<(&'static str, String)>,
+    running: Vec<Process>,
+    /// Ended last.
+    _servers: Option<(Etcd, Nats)>,
 }
 
 impl Children {
-    pub(super) fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder"), running: Vec::new() }
+    /// In a folder, over TCP and ZMQ.
+    pub(super) fn over_files() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let environment = vec![("DYN_FILE_KV", folder.path().join("kv").display().to_string())];
+        let planes = ["--discovery-backend", "file", "--request-plane", "tcp", "--event-plane", "zmq"];
+        Self { folder, planes, environment, running: Vec::new(), _servers: None }
     }
 
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        command
-            .env("DYN_FILE_KV", self.folder.path().join("kv"))
-            .env("DYN_TCP_RPC_HOST", "127.0.0.1")
-            .env("DYN_HTTP_RPC_HOST", "127.0.0.1")
-            .env("HF_HUB_OFFLINE", "1")
-            .env("DYN_LOG", "warn")
-            .env_remove("DYN_SYSTEM_PORT");
-        command
+    /// In etcd, over NATS; none if there are no such servers.
+    pub(super) fn over_servers() -> Option<Self> {
+        let (etcd, nats) = (Etcd::start()?, Nats::start()?);
+        let environment = vec![("ETCD_ENDPOINTS", etcd.url()), ("NATS_SERVER", nats.url())];
+        let planes = ["--discovery-backend", "etcd", "--request-plane", "nats", "--event-plane", "nats"];
+        Some(Self { planes, environment, _servers: Some((etcd, nats)), ..Self::over_files() })
+    }
+
+    fn start(&mut self, mut command: Command) -> &Process {
+        command.args(self.planes).env("DYN_LOG", "warn").env_remove("DYN_SYSTEM_PORT");
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let log = self.folder.path().join(format!("{}.log", self.running.len()));
+        self.running.push(Process::start(&mut command, &log));
+        &self.running[self.running.len() - 1]
     }
 
     pub(super) fn frontend(&mut self, python: &Path, router_mode: &str) -> Http {
         let port = free_port();
-        let log = std::fs::File::create(self.folder.path().join("frontend.log")).expect("a log");
-        let child = self
-            .command(python)
-            .args(["-m", "dynamo.frontend", "--http-host", "127.0.0.1", "--http-port", &port.to_string()])
-            .args(["--router-mode", router_mode, "--discovery-backend", "file", "--request-plane", "tcp"])
-            .args(["--event-plane", "zmq"])
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("the frontend starts");
-        self.running.push(Ended(child));
+        let mut command = Process::of_release(python, "dynamo.frontend");
+        command.args(["--http-host", "127.0.0.1", "--http-port", &port.to_string(), "--router-mode", router_mode]);
+        self.start(command);
         Http { port }
     }
 
     /// Starts workers and waits for their line. Its number is for [`Children::stop`].
     pub(super) fn mocker(&mut self, flags: &[&str]) -> usize {
-        let mut child = self
-            .command(Path::new(env!("CARGO_BIN_EXE_dynosim")))
-            .args(["mocker", "--model-path", "no/such/model", "--model-name", "tiny"])
-            .args(["--discovery-backend", "file", "--request-plane", "tcp", "--event-plane", "zmq"])
-            .args(flags)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("the worker starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        assert!(line.starts_with("mocker: "), "{line}");
-        self.running.push(Ended(child));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dynosim"));
+        command.args(["mocker", "--model-path", "no/such/model", "--model-name", "tiny"]).args(flags);
+        command.env("DYN_TCP_RPC_HOST", "127.0.0.1");
+        let process = self.start(command);
+        wait_until("the worker's line", || process.log().lines().any(|line| line.starts_with("mocker: ")));
         self.running.len() - 1
     }
 
     /// Tells a process to stop (SIGTERM) and waits until it has.
     pub(super) fn stop(&mut self, number: usize) -> ExitStatus {
-        let child = &mut self.running[number].0;
-        let told = Command::new("kill").arg(child.id().to_string()).status().expect("kill runs");
-        assert!(told.success());
-        child.wait().expect("it ends")
+        self.running[number].terminate()
     }
 
     /// Files in the folder of discovery.

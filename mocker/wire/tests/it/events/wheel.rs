@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use dynosim_peers::{Process, free_port, release};
 use dynosim_wire::card::{ModelFiles, builtin_files};
 use dynosim_wire::discovery::{
     ChannelRecord, Discovery, EndpointRecord, ModelRecord, Record, SourceMetadata, SourceRecord, WorkerRef,
@@ -23,7 +24,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::process::{self, Process};
 use super::{endpoint, runtime, scope};
 
 /// Longer than the release takes to start, on a machine that has much else to do.
@@ -40,12 +40,12 @@ struct Frontend {
 
 impl Frontend {
     fn find() -> Option<Self> {
-        let python = process::python()?;
+        let python = release()?;
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in builtin_files() {
             std::fs::write(folder.path().join(name), content).unwrap();
         }
-        Some(Self { folder, python, port: process::free_port(), process: None })
+        Some(Self { folder, python, port: free_port(), process: None })
     }
 
     fn store(&self) -> String {
@@ -54,14 +54,9 @@ impl Frontend {
 
     fn run(&self, module: &str, args: &[&str]) -> Process {
         let planes = ["--discovery-backend", "file", "--request-plane", "tcp", "--event-plane", "zmq"];
-        let store = self.store();
-        let environment = [
-            ("DYN_FILE_KV", store.as_str()),
-            ("DYN_HTTP_RPC_HOST", "127.0.0.1"),
-            ("DYN_TCP_RPC_HOST", "127.0.0.1"),
-            ("HF_HUB_OFFLINE", "1"),
-        ];
-        Process::start(&self.python, self.folder.path(), &[&["-m", module], args, &planes].concat(), &environment)
+        let mut command = Process::of_release(&self.python, module);
+        command.args(args).args(planes).env("DYN_FILE_KV", self.store());
+        Process::start(&mut command, &self.folder.path().join(format!("{module}.log")))
     }
 
     fn start(&mut self) {

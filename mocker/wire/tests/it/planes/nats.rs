@@ -1,11 +1,12 @@
 //! Requests over a real NATS server.
 
+use dynosim_peers::{Nats, free_port};
 use dynosim_wire::RequestPlane;
 use dynosim_wire::protocol::{EngineOutput, PreprocessedRequest};
 use dynosim_wire::request::{Call, CallError};
 use tokio::time::timeout;
 
-use super::programs::{free_port, nats, until};
+use super::until;
 use super::{DEADLINE, Pair, all_tokens, answering, send_tokens};
 
 async fn three_tokens(call: Call) {
@@ -23,9 +24,8 @@ async fn call(pair: &Pair) -> Result<Vec<u32>, CallError> {
 
 #[tokio::test]
 async fn requests_travel_over_nats_and_are_refused_when_nobody_listens() {
-    let port = free_port();
-    let Some(_nats) = nats(port).await else { return };
-    let plane = RequestPlane::Nats(format!("nats://127.0.0.1:{port}"));
+    let Some(nats) = Nats::start() else { return };
+    let plane = RequestPlane::Nats(nats.url());
     let pair = Pair::new(plane, answering(three_tokens)).await;
     let expected = r#"{"nats_tcp":"dynamo_backend.generate-1234abcd"}"#;
     assert_eq!(serde_json::to_string(&pair.record.transport).unwrap(), expected);
@@ -41,23 +41,21 @@ async fn requests_travel_over_nats_and_are_refused_when_nobody_listens() {
 
 #[tokio::test]
 async fn requests_travel_again_after_nats_was_away() {
-    let port = free_port();
-    let Some(server) = nats(port).await else { return };
-    let pair = Pair::new(RequestPlane::Nats(format!("nats://127.0.0.1:{port}")), answering(three_tokens)).await;
+    let Some(mut nats) = Nats::start() else { return };
+    let pair = Pair::new(RequestPlane::Nats(nats.url()), answering(three_tokens)).await;
     assert_eq!(call(&pair).await.unwrap(), [0, 1, 2]);
-    drop(server);
+    nats.kill();
     let away = until(DEADLINE, async || call(&pair).await.err()).await;
     assert!(matches!(away, CallError::Unreachable { .. }), "{away}");
-    let _server = nats(port).await.unwrap();
+    nats.resume();
     let tokens = until(DEADLINE, async || call(&pair).await.ok()).await;
     assert_eq!(tokens, [0, 1, 2]);
 }
 
 #[tokio::test]
 async fn a_prompt_that_nats_cannot_carry_is_too_large() {
-    let port = free_port();
-    let Some(_nats) = nats(port).await else { return };
-    let pair = Pair::new(RequestPlane::Nats(format!("nats://127.0.0.1:{port}")), answering(three_tokens)).await;
+    let Some(nats) = Nats::start() else { return };
+    let pair = Pair::new(RequestPlane::Nats(nats.url()), answering(three_tokens)).await;
     let request = PreprocessedRequest { token_ids: vec![100_000; 300_000], ..PreprocessedRequest::default() };
     let error = pair.client.call::<EngineOutput>(&pair.record, "1", &request).await.unwrap_err();
     assert!(matches!(error, CallError::TooLarge { limit: 1_048_576, .. }), "{error}");

@@ -1,11 +1,12 @@
 //! The planes against the published release 1.6.1.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dynosim_peers::{Nats, Process, free_port, release};
 use dynosim_wire::RequestPlane;
+use dynosim_wire::card::builtin_files;
 use dynosim_wire::discovery::{EndpointRecord, Record};
 use dynosim_wire::protocol::{EngineOutput, FinishReason, PreprocessedRequest, StopConditions};
 use dynosim_wire::request::{Call, RequestClient, RequestServer};
@@ -15,8 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::programs::{Process, free_port, nats, release, until};
-use super::{INSTANCE, answering, endpoint, runtime};
+use super::{INSTANCE, answering, endpoint, runtime, until};
 
 /// The release takes some seconds to start, more on a busy machine.
 const START: Duration = Duration::from_secs(90);
@@ -31,7 +31,12 @@ struct Site {
 impl Site {
     fn new(plane: RequestPlane) -> Option<Self> {
         let folder = TempDir::new().unwrap();
-        let python = release(&folder.path().join("model"))?;
+        let python = release()?;
+        let model = folder.path().join("model");
+        std::fs::create_dir(&model).unwrap();
+        for (name, content) in builtin_files() {
+            std::fs::write(model.join(name), content).unwrap();
+        }
         Some(Self { folder, python, plane })
     }
 
@@ -41,14 +46,14 @@ impl Site {
 
     /// Starts a module of the release with the records in `store`.
     fn start(&self, module: &str, store: &str, arguments: &[&str]) -> Process {
-        let mut command = Command::new(&self.python);
-        command.args(["-m", module, "--discovery-backend", "file", "--event-plane", "zmq"]).args(arguments);
-        command.env("DYN_FILE_KV", self.path(store)).env("DYN_TCP_RPC_HOST", "127.0.0.1").env("HF_HUB_OFFLINE", "1");
+        let mut command = Process::of_release(&self.python, module);
+        command.args(["--discovery-backend", "file", "--event-plane", "zmq"]).args(arguments);
+        command.env("DYN_FILE_KV", self.path(store));
         match &self.plane {
             RequestPlane::Tcp => command.args(["--request-plane", "tcp"]),
             RequestPlane::Nats(server) => command.args(["--request-plane", "nats"]).env("NATS_SERVER", server),
         };
-        Process::start(&mut command)
+        Process::start(&mut command, &self.path("log"))
     }
 
     fn start_worker(&self) -> Process {
@@ -76,9 +81,10 @@ impl Site {
     }
 }
 
-async fn nats_plane() -> Option<(Process, RequestPlane)> {
-    let port = free_port();
-    Some((nats(port).await?, RequestPlane::Nats(format!("nats://127.0.0.1:{port}"))))
+fn nats_plane() -> Option<(Nats, RequestPlane)> {
+    let nats = Nats::start()?;
+    let plane = RequestPlane::Nats(nats.url());
+    Some((nats, plane))
 }
 
 /// Asks the release's worker for tokens, and for the events that it remembers.
@@ -115,7 +121,7 @@ async fn the_published_worker_answers_over_tcp() {
 
 #[tokio::test]
 async fn the_published_worker_answers_over_nats() {
-    let Some((_nats, plane)) = nats_plane().await else { return };
+    let Some((_nats, plane)) = nats_plane() else { return };
     ask_worker(plane).await;
 }
 
@@ -207,6 +213,6 @@ async fn the_published_frontend_takes_our_answers_over_tcp() {
 
 #[tokio::test]
 async fn the_published_frontend_takes_our_answers_over_nats() {
-    let Some((_nats, plane)) = nats_plane().await else { return };
+    let Some((_nats, plane)) = nats_plane() else { return };
     ask_us(plane).await;
 }

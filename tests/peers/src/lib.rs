@@ -1,0 +1,95 @@
+//! Programs that live tests are run with, and machines may lack: etcd, NATS, the published release.
+//!
+//! A program that is missing is said loudly, and fails the test where everything must be there (`DYNOSIM_SHARED` is set).
+
+mod process;
+mod servers;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+pub use process::Process;
+pub use servers::{Etcd, Nats};
+
+/// Longer than any of the servers takes to start or to answer, on a machine that has much else to do.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The first of `candidates` that is a file; none if the test is to be skipped.
+///
+/// # Panics
+/// If there is none and everything must be there.
+pub fn find(name: &str, candidates: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+    let found = candidates.into_iter().find(|path| path.is_file());
+    if found.is_none() {
+        assert!(std::env::var_os("DYNOSIM_SHARED").is_none(), "{name} is missing");
+        let note = format!("SKIPPED {}: {name} is missing\n", std::thread::current().name().unwrap_or("a test"));
+        // Past the test harness, which keeps what a passing test prints to itself.
+        std::io::stderr().write_all(note.as_bytes()).expect("standard error takes it");
+    }
+    found
+}
+
+/// A program in the folders of `PATH` or those of administrators.
+pub fn installed(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let admin = ["/usr/sbin", "/usr/local/bin"].map(PathBuf::from);
+    find(name, std::env::split_paths(&path).chain(admin).map(|folder| folder.join(name)))
+}
+
+/// The Python interpreter that has the published release 1.6.1.
+pub fn release() -> Option<PathBuf> {
+    let home = std::env::var_os("BENCH_HOME").map(PathBuf::from);
+    let cache = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/dynosim-bench"));
+    let folder = home.or_else(cache).unwrap_or_default();
+    find("the published release", [folder.join("dynamo-1.6.1/bin/python")])
+}
+
+/// The Python interpreter that has the clients which people use (`DYNOSIM_CLIENTS` names its environment).
+pub fn clients() -> Option<PathBuf> {
+    let folder = std::env::var_os("DYNOSIM_CLIENTS").map(PathBuf::from);
+    find("the environment with clients", folder.map(|folder| folder.join("bin/python")))
+}
+
+/// Ports that nobody listened on just now, all different.
+pub fn free_ports<const N: usize>() -> [u16; N] {
+    let held = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port"));
+    held.map(|listener| listener.local_addr().expect("an address").port())
+}
+
+/// A port that nobody listened on just now.
+pub fn free_port() -> u16 {
+    let [port] = free_ports();
+    port
+}
+
+/// One request on a connection of its own; the whole answer, head included.
+pub fn http(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<String> {
+    let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    connection.set_read_timeout(Some(DEADLINE))?;
+    let length = body.len();
+    write!(connection, "{method} {path} HTTP/1.0\r\nHost: test\r\nContent-Length: {length}\r\n\r\n{body}")?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Looks again and again until something is so.
+///
+/// # Panics
+/// If it does not come to pass in time.
+pub fn wait_until(what: &str, mut check: impl FnMut() -> bool) {
+    let looks = DEADLINE.as_millis() / PAUSE.as_millis();
+    let is_so = (0..looks).any(|_| {
+        let is = check();
+        if !is {
+            sleep(PAUSE);
+        }
+        is
+    });
+    assert!(is_so, "not in time: {what}");
+}
