@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -26,14 +27,26 @@ pub(crate) fn run_component(
     outcome
 }
 
-/// The async runtime of a live command: as many threads as cores unless `DYN_RUNTIME_NUM_WORKER_THREADS` says otherwise.
+/// The async runtime of a live command: as many threads as cores unless `DYN_RUNTIME_NUM_WORKER_THREADS` says otherwise,
+/// and as many open files as the system allows.
 pub(crate) fn runtime(env: &Env) -> Result<tokio::runtime::Runtime, Failure> {
     let threads: Option<std::num::NonZeroU16> = env.parse("DYN_RUNTIME_NUM_WORKER_THREADS", "1 to 65535")?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = threads {
         builder.worker_threads(usize::from(threads.get()));
     }
+    allow_open_files();
     builder.enable_all().build().map_err(|error| Failure::io(format_args!("async runtime: {error}")))
+}
+
+/// Each stream holds a socket or two: raises the limit of open files, which is often 1,024, to what may be asked for.
+fn allow_open_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!("limit of {current:?} open files cannot be raised to {maximum:?}: {error}");
+    }
 }
 
 /// Logs to standard error what `DYN_LOG` (or `RUST_LOG`) asks for; as JSON lines if `DYN_LOGGING_JSONL` is true.

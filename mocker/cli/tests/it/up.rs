@@ -11,30 +11,51 @@ fn example(name: &str) -> String {
 }
 
 /// Serves an example while a command runs.
-fn up(place: &Place, name: &str, command: &[&str]) -> Ran {
+fn up(place: &Place, name: &str, flags: &[&str], command: &[&str]) -> Ran {
     let file = example(name);
     let mut run = dynosim();
-    run.args(["up", "-f", &file, "--http-port", "0", "--"]).args(command).env("DYN_LOG", "warn");
+    run.args(["up", "-f", &file, "--http-port", "0"]).args(flags).arg("--").args(command).env("DYN_LOG", "warn");
     place.run_command(run)
+}
+
+/// A load of six requests, which writes `report.json`.
+const LOAD: &str = "load --input-tokens 200 --output-tokens 5 --request-count 6 --replay-concurrency 2 --quiet \
+                    --report-json report.json";
+
+fn load() -> Vec<&'static str> {
+    std::iter::once(BINARY).chain(LOAD.split_whitespace()).collect()
 }
 
 #[test]
 fn every_example_serves_a_load_and_stops_with_it() {
-    for name in ["agg.yaml", "disagg.yaml", "v1alpha1/agg.yaml", "v1alpha1/disagg.yaml"] {
+    let examples = ["agg.yaml", "disagg.yaml", "v1alpha1/agg.yaml", "v1alpha1/disagg.yaml"].map(|name| (name, &[][..]));
+    let processes = ["agg.yaml", "disagg.yaml"].map(|name| (name, &["--processes"][..]));
+    for (name, flags) in examples.into_iter().chain(processes) {
         let place = Place::new();
-        let load = ["load", "--input-tokens", "200", "--output-tokens", "5", "--request-count", "6", "--quiet"];
-        let flags = ["--replay-concurrency", "2", "--report-json", "report.json"];
-        let ran = up(&place, name, &[&[BINARY], &load[..], &flags].concat());
-        assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+        let ran = up(&place, name, flags, &load());
+        assert_eq!(ran.code, Some(0), "{name} {flags:?}: {}", ran.stderr);
         let report = place.json("report.json");
         assert_eq!((&report["completed_requests"], &report["total_output_tokens"]), (&6.into(), &30.into()), "{name}");
         assert!(ran.stdout.contains("http://127.0.0.1:"), "{}", ran.stdout);
     }
 }
 
+/// Each stream takes three descriptors in a graph of one process.
+#[test]
+fn a_low_limit_of_open_files_is_raised() {
+    let place = Place::new();
+    let mut run = std::process::Command::new("sh");
+    run.args(["-c", "ulimit -Sn 128; exec \"$@\"", "sh", BINARY, "up", "-f", &example("agg.yaml"), "--http-port", "0"])
+        .args(["--", BINARY, "load", "--input-tokens", "20", "--output-tokens", "50", "--request-count", "300"])
+        .args(["--replay-concurrency", "300", "--quiet", "--report-json", "report.json"]);
+    let ran = place.run_command(run);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(place.json("report.json")["completed_requests"], 300, "{}", ran.stderr);
+}
+
 #[test]
 fn the_exit_code_of_the_command_is_that_of_the_graph() {
-    let ran = up(&Place::new(), "agg.yaml", &["sh", "-c", "exit 7"]);
+    let ran = up(&Place::new(), "agg.yaml", &[], &["sh", "-c", "exit 7"]);
     assert_eq!(ran.code, Some(7), "{}", ran.stderr);
     assert!(ran.stderr.ends_with("error: sh: exit status: 7\n"), "{}", ran.stderr);
 }
@@ -97,7 +118,7 @@ fn the_openai_client_and_the_prometheus_parser_take_what_is_served() {
     let place = Place::new();
     place.file("client.py", OPENAI);
     for name in ["agg.yaml", "disagg.yaml"] {
-        let ran = up(&place, name, &[python.to_str().expect("a path in UTF-8"), "client.py"]);
+        let ran = up(&place, name, &[], &[python.to_str().expect("a path in UTF-8"), "client.py"]);
         assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
         assert!(ran.stdout.contains("clients are content"), "{name}: {}", ran.stdout);
     }

@@ -7,7 +7,7 @@ use super::BlockId;
 
 /// The flag of [`Block::holders`] that says that `hash` is valid.
 const CACHED: u32 = 1 << 31;
-/// The flag of [`Block::holders`] that says that a later store had the same content.
+/// The flag of [`Block::holders`] that says that another block has the same content.
 const TWIN: u32 = 1 << 30;
 
 /// One block.
@@ -34,7 +34,7 @@ impl Block {
         self.holders & CACHED != 0
     }
 
-    /// Another block was stored with its content after it.
+    /// Another block has the same content.
     #[inline]
     pub(super) fn has_twin(&self) -> bool {
         self.holders & TWIN != 0

@@ -5,41 +5,59 @@ use hashbrown::HashTable;
 use super::BlockId;
 use crate::hash::mix;
 
-/// Chains of equal blocks in the order of their stores. They are few, so they are kept apart from the blocks.
+/// Rings of equal blocks in the order of their stores. Only blocks that have an equal are in one, and they are kept apart
+/// from the blocks: usually they are few, but a prompt that all requests share can have thousands.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Twins(HashTable<(BlockId, BlockId)>);
+pub(super) struct Twins(HashTable<Link>);
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    block: BlockId,
+    before: BlockId,
+    after: BlockId,
+}
 
 impl Twins {
-    /// `next` was stored right after `block`, which had no twin after it.
-    pub(super) fn link(&mut self, block: BlockId, next: BlockId) {
-        self.0.insert_unique(hash(block), (block, next), |&(block, _)| hash(block));
+    /// `block` is the newest equal of `first`, which is alone or the first of a ring.
+    pub(super) fn push(&mut self, first: BlockId, block: BlockId) {
+        let last = match self.find(first) {
+            Some(link) => std::mem::replace(&mut link.before, block),
+            None => {
+                self.insert(Link { block: first, before: block, after: block });
+                first
+            }
+        };
+        self.get(last).after = block;
+        self.insert(Link { block, before: last, after: first });
     }
 
-    /// Forgets the block stored after `block`, and tells it.
-    pub(super) fn unlink(&mut self, block: BlockId) -> Option<BlockId> {
-        let entry = self.0.find_entry(hash(block), |&(other, _)| other == block).ok()?;
-        Some(entry.remove().0.1)
-    }
-
-    /// The end of the chain from `block`.
-    pub(super) fn last(&self, mut block: BlockId) -> BlockId {
-        while let Some(next) = self.next(block) {
-            block = next;
+    /// Takes `block` out of its ring. What comes back is the block after it, and whether that one is alone now.
+    pub(super) fn remove(&mut self, block: BlockId) -> (BlockId, bool) {
+        let Link { before, after, .. } = self.take(block);
+        if before == after {
+            self.take(after);
+            return (after, true);
         }
-        block
+        self.get(before).after = after;
+        self.get(after).before = before;
+        (after, false)
     }
 
-    /// The block right before `block` in the chain from `first`.
-    pub(super) fn before(&self, first: BlockId, block: BlockId) -> BlockId {
-        let mut before = first;
-        while let Some(next) = self.next(before).filter(|&next| next != block) {
-            before = next;
-        }
-        before
+    fn insert(&mut self, link: Link) {
+        self.0.insert_unique(hash(link.block), link, |link| hash(link.block));
     }
 
-    fn next(&self, block: BlockId) -> Option<BlockId> {
-        self.0.find(hash(block), |&(other, _)| other == block).map(|&(_, next)| next)
+    fn find(&mut self, block: BlockId) -> Option<&mut Link> {
+        self.0.find_mut(hash(block), |link| link.block == block)
+    }
+
+    fn get(&mut self, block: BlockId) -> &mut Link {
+        self.find(block).expect("a block with an equal is in a ring")
+    }
+
+    fn take(&mut self, block: BlockId) -> Link {
+        let entry = self.0.find_entry(hash(block), |link| link.block == block);
+        entry.expect("a block with an equal is in a ring").remove().0
     }
 }
 
