@@ -8,6 +8,7 @@ mod bad_engine_args;
 mod bad_flags;
 mod bad_profiles;
 mod bad_traces;
+mod clock;
 mod dependencies;
 mod documented;
 mod golden;
