@@ -119,14 +119,14 @@ impl ByteTokenizer {
         for (id, character) in ids.iter_mut().zip(characters()) {
             *id = *model.vocab.get(character.encode_utf8(&mut [0; 4]) as &str)?;
         }
-        let mut added = FxHashMap::default();
+        let mut added: FxHashMap<Box<[u8]>, u32> = FxHashMap::default();
         for token in description.added_tokens {
             if token.single_word || token.lstrip || token.rstrip || token.normalized || token.content.is_empty() {
                 return None;
             }
             added.insert(token.content.into_bytes().into_boxed_slice(), token.id);
         }
-        let lengths: BTreeSet<_> = added.keys().map(|content: &Box<[u8]>| content.len()).collect();
+        let lengths: BTreeSet<_> = added.keys().map(|content| content.len()).collect();
         let mut begins = [false; 256];
         for content in added.keys() {
             begins[usize::from(content[0])] = true;
