@@ -14,7 +14,8 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("dynosim-workload", &["dynosim-engine"]),
     ("dynosim-replay", &["dynosim-engine", "dynosim-router", "dynosim-planner", "dynosim-workload"]),
     ("dynosim-wire", &["dynosim-engine", "dynosim-peers"]),
-    ("dynosim-worker", &["dynosim-engine", "dynosim-wire", "dynosim-peers"]),
+    // The workload is its benchmark's.
+    ("dynosim-worker", &["dynosim-engine", "dynosim-workload", "dynosim-wire", "dynosim-peers"]),
     ("dynosim-frontend", &["dynosim-engine", "dynosim-router", "dynosim-wire", "dynosim-peers"]),
     ("dynosim-load", &["dynosim-engine", "dynosim-workload", "dynosim-replay"]),
     (
