@@ -72,8 +72,8 @@ pub fn convert(object: Value, api_version: &str) -> Result<Value, ConvertError> 
         return Err(ConvertError::NoObject { field: "metadata" });
     };
     let mut converted = match (version(&from)?, version(api_version)?) {
-        (ALPHA, BETA) => translation.alpha_to_beta(&mut metadata, object),
-        (BETA, ALPHA) => translation.beta_to_alpha(&mut metadata, object),
+        (ALPHA, BETA) => translation.alpha_to_beta(&mut metadata, &object),
+        (BETA, ALPHA) => translation.beta_to_alpha(&mut metadata, &object),
         _ => object,
     };
     converted.insert("apiVersion".to_owned(), api_version.into());
@@ -92,21 +92,21 @@ pub fn older_form(graph: &v1beta1::DynamoGraphDeployment) -> Option<v1alpha1::Dy
 }
 
 impl Translation {
-    fn alpha_to_beta(&self, metadata: &mut Fields, alpha: Fields) -> Fields {
+    fn alpha_to_beta(&self, metadata: &mut Fields, alpha: &Fields) -> Fields {
         let mut beta = (self.to_beta)(alpha.clone());
         if let Some(left) = take_leftovers(metadata, BETA) {
             left.put_back(&mut beta, self.beta_group);
         }
-        keep_leftovers(metadata, Leftovers::between(ALPHA, &(self.to_alpha)(beta.clone()), &alpha));
+        keep_leftovers(metadata, Leftovers::between(ALPHA, &(self.to_alpha)(beta.clone()), alpha));
         beta
     }
 
-    fn beta_to_alpha(&self, metadata: &mut Fields, beta: Fields) -> Fields {
+    fn beta_to_alpha(&self, metadata: &mut Fields, beta: &Fields) -> Fields {
         let mut alpha = (self.to_alpha)(beta.clone());
         if let Some(left) = take_leftovers(metadata, ALPHA) {
-            left.put_back_unseen(&mut alpha, self.alpha_group, self.to_beta, &beta);
+            left.put_back_unseen(&mut alpha, self.alpha_group, self.to_beta, beta);
         }
-        keep_leftovers(metadata, Leftovers::between(BETA, &(self.to_beta)(alpha.clone()), &beta));
+        keep_leftovers(metadata, Leftovers::between(BETA, &(self.to_beta)(alpha.clone()), beta));
         alpha
     }
 }

@@ -37,14 +37,9 @@ pub use crate::v1beta1::GraphExperimental;
     shortname = "dgd",
     category = "dynamo",
     deprecated = "nvidia.com/v1alpha1 DynamoGraphDeployment is deprecated; use nvidia.com/v1beta1",
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#,
-        description = "Whether all components serve"
-    ),
-    printcolumn(name = "Backend", type_ = "string", json_path = ".spec.backendFramework", description = "The engine"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status", "description": "Whether all components serve"}"#,
+    printcolumn = r#"{"name": "Backend", "type": "string", "jsonPath": ".spec.backendFramework", "description": "The engine"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
     derive = "PartialEq",
     derive = "Default"
 )]

@@ -31,14 +31,9 @@ pub use crate::shared::{
     status = "DynamoGraphDeploymentStatus",
     shortname = "dgd",
     category = "dynamo",
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#,
-        description = "Whether all components serve"
-    ),
-    printcolumn(name = "Backend", type_ = "string", json_path = ".spec.backendFramework", description = "The engine"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status", "description": "Whether all components serve"}"#,
+    printcolumn = r#"{"name": "Backend", "type": "string", "jsonPath": ".spec.backendFramework", "description": "The engine"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
     derive = "PartialEq",
     derive = "Default"
 )]

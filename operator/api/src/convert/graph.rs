@@ -95,10 +95,10 @@ fn component_to_beta(name: String, service: Value, graph_env: &[Value]) -> Value
         fields.remove(field);
     }
     type_to_beta(&mut fields);
-    if let Some(mut adapter) = take_object(&mut fields, "scalingAdapter") {
-        if adapter.remove("enabled") == Some(Value::Bool(true)) {
-            fields.insert("scalingAdapter".to_owned(), adapter.into());
-        }
+    if let Some(mut adapter) = take_object(&mut fields, "scalingAdapter")
+        && adapter.remove("enabled") == Some(Value::Bool(true))
+    {
+        fields.insert("scalingAdapter".to_owned(), adapter.into());
     }
     if let Some(memory) = take_object(&mut fields, "sharedMemory") {
         let size = match memory.get("disabled") {

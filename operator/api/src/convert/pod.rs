@@ -71,12 +71,12 @@ pub(super) fn to_alpha(fields: &mut Fields) {
     let Some(mut spec) = take_object(&mut template, "spec") else { return };
     if let Some(mut containers) = take_list(&mut spec, "containers") {
         let is_main = |container: &Value| container.get("name").and_then(Value::as_str) == Some(MAIN_CONTAINER);
-        if let Some(index) = containers.iter().position(is_main) {
-            if let Value::Object(mut main) = containers.remove(index) {
-                main.remove("name");
-                main_to_alpha(fields, &mut main);
-                spec.insert("mainContainer".to_owned(), main.into());
-            }
+        if let Some(index) = containers.iter().position(is_main)
+            && let Value::Object(mut main) = containers.remove(index)
+        {
+            main.remove("name");
+            main_to_alpha(fields, &mut main);
+            spec.insert("mainContainer".to_owned(), main.into());
         }
         put_list(&mut spec, "containers", containers);
     }
@@ -124,11 +124,11 @@ fn main_to_alpha(fields: &mut Fields, main: &mut Fields) {
     }
     if let Some(mut sources) = take_list(main, "envFrom") {
         let secret = sources.first().and_then(|source| source.pointer("/secretRef/name")).and_then(Value::as_str);
-        if let Some(secret) = secret.map(str::to_owned) {
-            if sources[0] == json!({"secretRef": {"name": secret}}) {
-                fields.insert("envFromSecret".to_owned(), secret.into());
-                sources.remove(0);
-            }
+        if let Some(secret) = secret.map(str::to_owned)
+            && sources[0] == json!({"secretRef": {"name": secret}})
+        {
+            fields.insert("envFromSecret".to_owned(), secret.into());
+            sources.remove(0);
         }
         put_list(main, "envFrom", sources);
     }

@@ -22,15 +22,10 @@ use crate::shared::ScalingAdapterStatus;
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(name = "DGD", type_ = "string", json_path = ".spec.dgdRef.name", description = "The graph"),
-    printcolumn(
-        name = "Component",
-        type_ = "string",
-        json_path = ".spec.dgdRef.componentName",
-        description = "The component"
-    ),
-    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas", description = "Its pods"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn = r#"{"name": "DGD", "type": "string", "jsonPath": ".spec.dgdRef.name", "description": "The graph"}"#,
+    printcolumn = r#"{"name": "Component", "type": "string", "jsonPath": ".spec.dgdRef.componentName", "description": "The component"}"#,
+    printcolumn = r#"{"name": "Replicas", "type": "integer", "jsonPath": ".status.replicas", "description": "Its pods"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
     derive = "PartialEq",
     derive = "Default"
 )]

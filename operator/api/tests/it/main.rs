@@ -5,4 +5,5 @@ mod convert;
 mod definitions;
 mod examples;
 mod kept;
+mod reference;
 mod server;

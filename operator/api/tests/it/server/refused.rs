@@ -452,9 +452,10 @@ fn every_bad_manifest_is_refused_with_its_place_and_reason() {
     assert_eq!(errors.len(), ROWS.len(), "{}", said.stderr);
     let mut wrong = String::new();
     for ((index, (_, text, expected)), error) in ROWS.iter().enumerate().zip(errors) {
-        let start = match error.contains("strict decoding error: ") {
-            true => "strict decoding error: ".to_owned(),
-            false => format!("\"bad-{index}\" is invalid: "),
+        let start = if error.contains("strict decoding error: ") {
+            "strict decoding error: ".to_owned()
+        } else {
+            format!("\"bad-{index}\" is invalid: ")
         };
         let (_, message) = error.split_once(&start).expect(error);
         let message = match message.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {

@@ -17,9 +17,8 @@ fn the_definitions_are_structural_and_in_use() {
         assert_eq!(status("Established"), Some("True".into()));
         assert_eq!(status("NamesAccepted"), Some("True".into()));
         assert!(status("NonStructuralSchema").is_none_or(|status| status == "False"));
-        let served =
-            item["spec"]["versions"].as_array().expect("versions").iter().all(|version| version["served"] == true);
-        assert!(served);
+        let versions = item["spec"]["versions"].as_array().expect("versions");
+        assert!(versions.iter().all(|version| version["served"] == true));
     }
 }
 
@@ -106,9 +105,9 @@ fn an_adapter_is_scaled_through_its_subresource_in_both_versions() {
     let patch = json!({"spec": {"replicas": 5}}).to_string();
     let args = ["patch", "dgdsa", "g-a", "--subresource=scale", "--type=merge", "--patch", &patch];
     assert!(server.kubectl("scaled", &args, "").ok);
-    let path = "/apis/nvidia.com/v1beta1/namespaces/scaled/dynamographdeploymentscalingadapters/g-a/scale";
+    let subresource = "/apis/nvidia.com/v1beta1/namespaces/scaled/dynamographdeploymentscalingadapters/g-a/scale";
     let found: Value =
-        serde_json::from_str(&server.kubectl("scaled", &["get", "--raw", path], "").stdout).expect("JSON");
+        serde_json::from_str(&server.kubectl("scaled", &["get", "--raw", subresource], "").stdout).expect("JSON");
     assert_eq!(
         (&found["spec"], &found["status"]),
         (&json!({"replicas": 5}), &json!({"replicas": 1, "selector": "a=b"}))
