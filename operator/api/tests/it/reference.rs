@@ -1,6 +1,6 @@
 //! The reference of the API, kept as `docs/api.md`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -18,7 +18,10 @@ fn docs_api_md_holds_every_field_of_the_definitions() {
             page.push_str("| field | type | rules | |\n|---|---|---|---|\n");
             for part in ["spec", "status"] {
                 if schema["properties"][part].is_object() {
-                    rows(part, &schema["properties"][part], &mut page);
+                    let schema = &schema["properties"][part];
+                    let mut messages = Messages::new();
+                    collect(part, schema, &mut messages);
+                    rows(part, schema, &messages, &mut page);
                 }
             }
         }
@@ -28,22 +31,46 @@ fn docs_api_md_holds_every_field_of_the_definitions() {
     dynosim_peers::assert_golden(&file, &page);
 }
 
+/// Messages of rules by the path of the field that they are about.
+type Messages = BTreeMap<String, Vec<String>>;
+
+fn collect(path: &str, schema: &Value, messages: &mut Messages) {
+    for rule in list(&schema["x-kubernetes-validations"]) {
+        let about = format!("{path}{}", rule["fieldPath"].as_str().unwrap_or_default());
+        let message = rule["message"].as_str().expect("a rule has a message");
+        messages.entry(about).or_default().push(message.to_owned());
+    }
+    for (path, field) in below(path, schema) {
+        collect(&path, field, messages);
+    }
+}
+
+/// The schemas right below one, with their paths.
+fn below<'a>(path: &'a str, schema: &'a Value) -> impl Iterator<Item = (String, &'a Value)> {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let lists = [("[]", "items"), (".NAME", "additionalProperties")].into_iter();
+    let fields = properties.map(move |(name, field)| (format!("{path}.{name}"), field));
+    let lists = lists.map(move |(step, list)| (format!("{path}{step}"), &schema[list]));
+    fields.chain(lists.filter(|(_, schema)| schema.is_object()))
+}
+
 /// A row for each field below a schema.
-fn rows(path: &str, schema: &Value, page: &mut String) {
+fn rows(path: &str, schema: &Value, messages: &Messages, page: &mut String) {
     let required: BTreeSet<_> = list(&schema["required"]).filter_map(Value::as_str).collect();
-    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let path = format!("{path}.{name}");
-        let mut rules = rules(field);
-        rules.extend(messages(&schema["x-kubernetes-validations"], Some(name)));
-        if required.contains(name.as_str()) {
-            rules.insert(0, "required".to_owned());
+    for (path, field) in below(path, schema) {
+        let name = path.rsplit('.').next().unwrap_or_default();
+        if !path.ends_with("[]") && name != "NAME" {
+            let mut rules = rules(field);
+            let about = [path.clone(), format!("{path}[]"), format!("{path}.NAME")];
+            rules.extend(about.iter().filter_map(|path| messages.get(path)).flatten().cloned());
+            if required.contains(name) {
+                rules.insert(0, "required".to_owned());
+            }
+            let text = field["description"].as_str().unwrap_or_default();
+            let rules = rules.join("; ").replace('|', "\\|");
+            writeln!(page, "| `{path}` | {} | {rules} | {text} |", kind(field)).expect("a string takes it");
         }
-        let text = field["description"].as_str().unwrap_or_default();
-        let rules = rules.join("; ").replace('|', "\\|");
-        writeln!(page, "| `{path}` | {} | {rules} | {text} |", kind(field)).expect("a string takes it");
-        rows(&path, field, page);
-        rows(&format!("{path}[]"), &field["items"], page);
-        rows(&format!("{path}.NAME"), &field["additionalProperties"], page);
+        rows(&path, field, messages, page);
     }
 }
 
@@ -96,18 +123,7 @@ fn rules(schema: &Value) -> Vec<String> {
             schema["default"].as_str().map_or(schema["default"].to_string(), str::to_owned)
         ));
     }
-    rules.extend(messages(&schema["x-kubernetes-validations"], None));
-    rules.extend(messages(&schema["items"]["x-kubernetes-validations"], None));
     rules
-}
-
-/// Messages of the rules that are about a field of an object, or about the object itself.
-fn messages<'a>(rules: &'a Value, field: Option<&str>) -> impl Iterator<Item = String> + use<'a> {
-    let path = field.map(|field| format!(".{field}"));
-    list(rules).filter(move |rule| rule["fieldPath"].as_str() == path.as_deref()).map(|rule| {
-        let message = rule["message"].as_str().expect("a rule has a message");
-        message.to_owned()
-    })
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
