@@ -63,19 +63,7 @@ impl Server {
 
     /// Runs `kubectl` in a namespace.
     fn kubectl(&self, namespace: &str, args: &[&str], input: &str) -> Said {
-        let mut command = Command::new(self.api.programs().join("kubectl"));
-        command.arg("--kubeconfig").arg(self.api.kubeconfig()).args(["--namespace", namespace]).args(args);
-        command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("kubectl starts");
-        child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("kubectl reads");
-        let output = child.wait_with_output().expect("kubectl ends");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        Said { ok: output.status.success(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        run(self.api, namespace, args, input)
     }
 
     /// What an object is in a version, without what the server adds to it.
@@ -95,4 +83,18 @@ impl Server {
         let said = self.kubectl(namespace, &["create", "--filename=-"], manifest);
         assert!(said.ok, "{}", said.stderr);
     }
+}
+
+/// Runs `kubectl` in a namespace of a server.
+fn run(api: &ApiServer, namespace: &str, args: &[&str], input: &str) -> Said {
+    let mut command = Command::new(api.programs().join("kubectl"));
+    command.arg("--kubeconfig").arg(api.kubeconfig()).args(["--namespace", namespace]).args(args);
+    // Its cache of what a server knows belongs to this server: another may listen on the same port later.
+    command.arg("--cache-dir").arg(api.kubeconfig().with_file_name("cache"));
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kubectl starts");
+    child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("kubectl reads");
+    let output = child.wait_with_output().expect("kubectl ends");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Said { ok: output.status.success(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }

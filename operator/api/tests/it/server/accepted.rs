@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::server;
 
-const SHAPES: [(&str, &str); 6] = [
-    ("alpha-disagg", include_str!("shapes/alpha-disagg.yaml")),
-    ("alpha-planner", include_str!("shapes/alpha-planner.yaml")),
-    ("alpha-fields", include_str!("shapes/alpha-fields.yaml")),
-    ("beta-disagg", include_str!("shapes/beta-disagg.yaml")),
-    ("beta-fields", include_str!("shapes/beta-fields.yaml")),
-    ("gp-ctrl", include_str!("shapes/beta-global-planner.yaml")),
+const SHAPES: [&str; 6] = [
+    include_str!("shapes/alpha-disagg.yaml"),
+    include_str!("shapes/alpha-planner.yaml"),
+    include_str!("shapes/alpha-fields.yaml"),
+    include_str!("shapes/beta-disagg.yaml"),
+    include_str!("shapes/beta-fields.yaml"),
+    include_str!("shapes/beta-global-planner.yaml"),
 ];
 
 fn example(name: &str) -> String {
@@ -37,16 +37,18 @@ fn graphs(manifest: &str) -> Vec<Value> {
 #[test]
 fn every_shape_is_taken_and_comes_back_in_both_versions() {
     let Some(server) = server() else { return };
-    server.namespace("accepted");
-    let examples = ["agg.yaml", "disagg.yaml"].map(example);
+    let examples = ["agg.yaml", "disagg.yaml", "v1alpha1/agg.yaml", "v1alpha1/disagg.yaml"].map(example);
     let mut count = 0;
-    for manifest in SHAPES.iter().map(|(_, text)| *text).chain(examples.iter().map(String::as_str)) {
-        server.create("accepted", manifest);
+    let manifests = SHAPES.into_iter().chain(examples.iter().map(String::as_str));
+    for (index, manifest) in manifests.enumerate() {
+        let namespace = format!("accepted-{index}");
+        server.namespace(&namespace);
+        server.create(&namespace, manifest);
         for written in graphs(manifest) {
             let name = written["metadata"]["name"].as_str().expect("a name");
             let api_version = written["apiVersion"].as_str().expect("a version");
             for version in ["v1alpha1", "v1beta1"] {
-                let found = server.get("accepted", &format!("dynamographdeployments.{version}.nvidia.com"), name);
+                let found = server.get(&namespace, &format!("dynamographdeployments.{version}.nvidia.com"), name);
                 let asked = format!("nvidia.com/{version}");
                 let expected = convert(written.clone(), &asked).expect("converted");
                 assert_eq!(found, expected, "{name} in {asked}");
@@ -55,18 +57,18 @@ fn every_shape_is_taken_and_comes_back_in_both_versions() {
             }
         }
     }
-    assert_eq!(count, 18);
+    assert_eq!(count, 22);
 }
 
 #[test]
 fn the_usual_manifests_need_no_annotation() {
     let Some(server) = server() else { return };
     server.namespace("plain");
-    server.create("plain", SHAPES[0].1);
+    server.create("plain", SHAPES[0]);
     let stored = server.get("plain", "dgd", "alpha-disagg");
     assert_eq!(stored["apiVersion"], "nvidia.com/v1beta1");
     assert_eq!(stored["metadata"], json!({"name": "alpha-disagg"}));
-    server.create("plain", SHAPES[2].1);
+    server.create("plain", SHAPES[2]);
     let annotation =
         server.get("plain", "dgd", "alpha-fields")["metadata"]["annotations"][LEFTOVERS_ANNOTATION].clone();
     let length = annotation.as_str().expect("leftovers").len();

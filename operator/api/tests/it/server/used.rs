@@ -1,5 +1,6 @@
 //! What clients do with the resources: explain, list, scale, write as workers do.
 
+use dynosim_peers::ApiServer;
 use serde_json::{Value, json};
 
 use super::server;
@@ -20,6 +21,27 @@ fn the_definitions_are_structural_and_in_use() {
         let versions = item["spec"]["versions"].as_array().expect("versions");
         assert!(versions.iter().all(|version| version["served"] == true));
     }
+}
+
+#[test]
+fn without_a_webhook_the_stored_version_is_served_and_the_other_refused_by_name() {
+    let Some(api) = ApiServer::start() else { return };
+    let folder = format!("{}/../../crds", env!("CARGO_MANIFEST_DIR"));
+    api.kubectl(&["apply", "--server-side", "--filename", &folder]);
+    api.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
+    let kubectl = |args: &[&str], input: &str| super::run(&api, "default", args, input);
+    let create = |manifest: &str| kubectl(&["create", "--filename=-"], manifest);
+    let said = create(include_str!("shapes/beta-disagg.yaml"));
+    assert!(said.ok, "{}", said.stderr);
+    let refused = [
+        create(include_str!("shapes/alpha-disagg.yaml")),
+        kubectl(&["get", "dynamographdeployments.v1alpha1.nvidia.com", "beta-disagg"], ""),
+    ];
+    for said in refused {
+        assert!(!said.ok, "{}", said.stdout);
+        assert!(said.stderr.contains("https://dynosim-webhook.dynosim-system.svc:443/convert"), "{}", said.stderr);
+    }
+    assert_eq!(kubectl(&["get", "dgd", "--output=name"], "").stdout.lines().count(), 1);
 }
 
 #[test]
