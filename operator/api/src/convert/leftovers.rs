@@ -11,6 +11,10 @@ use serde_json::Value;
 
 use super::Fields;
 
+/// Most groups that are tried one by one. Graphs of 25 components have not half as many; an annotation that somebody wrote by
+/// hand may, and each costs a conversion.
+const MAX_TRIED: usize = 1000;
+
 /// What a cell says something about, together with other cells.
 pub(super) type Group = fn(&[String]) -> Vec<String>;
 
@@ -95,7 +99,7 @@ impl Leftovers {
             return;
         }
         let seen = image(object.clone());
-        for cells in self.fitting(object, group) {
+        for cells in self.fitting(object, group).into_iter().take(MAX_TRIED) {
             let mut with = object.clone();
             put_all(&cells, &mut with);
             if image(with.clone()) == seen {
@@ -294,5 +298,21 @@ mod tests {
         let mut changed = fields(json!({"a": {"x": 1, "y": 3}, "b": {"x": 1}}));
         left.put_back(&mut changed, whole);
         assert_eq!(changed, fields(json!({"a": {"x": 1, "y": 3}, "b": {"x": 2}})));
+    }
+
+    #[test]
+    fn what_shows_is_not_put_back_and_the_rest_is_up_to_a_limit() {
+        let each = |count: usize, value: u32| -> Fields {
+            (0..count).map(|index| (format!("field-{index:04}"), json!(value))).collect()
+        };
+        let mut from = each(MAX_TRIED + 1, 1);
+        let left = Leftovers::between("v1", &from, &each(MAX_TRIED + 1, 2)).expect("differs");
+        let given = fields(json!({"something": "else"}));
+        let mut shown = from.clone();
+        left.put_back_unseen(&mut shown, whole, |all| all, &given);
+        assert_eq!(shown, from);
+        left.put_back_unseen(&mut from, whole, |_| Fields::new(), &given);
+        let count = from.values().filter(|value| **value == json!(2)).count();
+        assert_eq!(count, MAX_TRIED);
     }
 }
