@@ -28,11 +28,23 @@ struct Timer {
     earlier: Condvar,
 }
 
+/// When it rings; alarms of one instant go by their numbers.
+type Key = (Instant, u64);
+
 #[derive(Debug)]
 struct Alarms {
-    /// Who sleeps until when; alarms of one instant go by their numbers.
-    due: BTreeMap<(Instant, u64), oneshot::Sender<()>>,
+    due: BTreeMap<Key, oneshot::Sender<()>>,
     next: u64,
+}
+
+/// An alarm that is set, or has rung. Dropped, it is forgotten.
+#[derive(Debug)]
+struct Alarm(Key);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        TIMER.lock().due.remove(&self.0);
+    }
 }
 
 impl Timer {
@@ -41,7 +53,7 @@ impl Timer {
     }
 
     /// Sets an alarm that rings after `span`.
-    fn set(&self, span: Duration) -> oneshot::Receiver<()> {
+    fn set(&self, span: Duration) -> (Alarm, oneshot::Receiver<()>) {
         let (bell, rings) = oneshot::channel();
         let mut alarms = self.lock();
         let key = (now() + span, alarms.next);
@@ -50,7 +62,8 @@ impl Timer {
         if alarms.due.first_key_value().is_some_and(|(first, _)| *first == key) {
             self.earlier.notify_one();
         }
-        rings
+        drop(alarms);
+        (Alarm(key), rings)
     }
 }
 
@@ -62,8 +75,9 @@ pub(crate) async fn sleep(span: Duration) {
     if !*STARTED {
         return tokio::time::sleep(span).await;
     }
-    // The thread drops no alarm before it has rung.
-    let _ = TIMER.set(span).await;
+    let (_alarm, rings) = TIMER.set(span);
+    // The thread drops no bell that has not rung.
+    let _ = rings.await;
 }
 
 fn run() {
@@ -73,7 +87,7 @@ fn run() {
         while let Some(alarm) = alarms.due.first_entry()
             && alarm.key().0 <= now
         {
-            // Who has been dropped meanwhile does not mind.
+            // Who is being dropped does not mind.
             let _ = alarm.remove().send(());
         }
         let next = alarms.due.first_key_value().map(|((at, _), _)| *at);
@@ -109,7 +123,8 @@ mod tests {
     async fn a_sleep_can_be_given_up() {
         let day = sleep(Duration::from_hours(24));
         assert!(tokio::time::timeout(Duration::from_millis(1), day).await.is_err());
-        // Nor is anybody kept by it.
+        let soon = now() + Duration::from_hours(1);
+        assert!(TIMER.lock().due.keys().all(|(at, _)| *at < soon), "it is forgotten");
         sleep(Duration::from_millis(1)).await;
     }
 }
