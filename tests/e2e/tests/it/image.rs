@@ -37,7 +37,7 @@ pub(crate) async fn run(space: &Namespace, name: &str, command: &[&str], args: &
 async fn it_replays_without_a_file_to_write() {
     in_namespace("replay", async |space| {
         let args =
-            ["--input-tokens", "500", "--output-tokens", "50", "--request-count", "100", "--replay-concurrency", "10"];
+            ["--input-tokens", "500", "--output-tokens", "50", "--request-count", "100", "--replay-concurrency", "10", "--report-json", "/dev/null"];
         let (code, log) = run(space, "replay", &["python3", "-m", "dynamo.replay"], &args).await;
         assert_eq!(code, 0, "{log}");
         assert!(log.contains("Request Count (requests)"), "{log}");

@@ -45,9 +45,9 @@ fn graph() -> String {
         - {{name: DYN_DISCOVERY_BACKEND, value: file}}
         - {{name: DYN_FILE_KV, value: /discovery}}
         - {{name: DYN_SYSTEM_PORT, value: "{SYSTEM}"}}
-      ports: [{{name: http, containerPort: {port}}}]
-      readinessProbe: {{httpGet: {{path: /health, port: http}}, periodSeconds: 1}}
-      livenessProbe: {{httpGet: {{path: /live, port: http}}, periodSeconds: 5, timeoutSeconds: 4}}
+      ports: [{{name: {name}, containerPort: {port}}}]
+      readinessProbe: {{httpGet: {{path: /health, port: {port}}}, periodSeconds: 1}}
+      livenessProbe: {{httpGet: {{path: /live, port: {port}}}, periodSeconds: 5, timeoutSeconds: 4}}
       securityContext: {{{secured}}}
       volumeMounts: [{{name: discovery, mountPath: /discovery}}]
 "#
