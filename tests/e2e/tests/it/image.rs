@@ -36,11 +36,32 @@ pub(crate) async fn run(space: &Namespace, name: &str, command: &[&str], args: &
 #[tokio::test]
 async fn it_replays_without_a_file_to_write() {
     in_namespace("replay", async |space| {
-        let args =
-            ["--input-tokens", "500", "--output-tokens", "50", "--request-count", "100", "--replay-concurrency", "10", "--report-json", "/dev/null"];
+        let args = [
+            "--input-tokens",
+            "500",
+            "--output-tokens",
+            "50",
+            "--request-count",
+            "100",
+            "--replay-concurrency",
+            "10",
+            "--report-json",
+            "/dev/null",
+        ];
         let (code, log) = run(space, "replay", &["python3", "-m", "dynamo.replay"], &args).await;
         assert_eq!(code, 0, "{log}");
         assert!(log.contains("Request Count (requests)"), "{log}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_report_that_has_no_place_is_named() {
+    in_namespace("no-place", async |space| {
+        let args = ["--input-tokens", "5", "--output-tokens", "5", "--request-count", "1", "--replay-concurrency", "1"];
+        let (code, log) = run(space, "replay", &["python3", "-m", "dynamo.replay"], &args).await;
+        assert_eq!(code, 4, "{log}");
+        assert!(log.contains("dynamo_replay_report") && log.contains("Read-only"), "{log}");
     })
     .await;
 }

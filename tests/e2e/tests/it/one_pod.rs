@@ -130,7 +130,7 @@ async fn a_deleted_pod_finishes_what_runs_and_ends_in_time_with_code_0() {
 }
 
 #[tokio::test]
-async fn a_job_loads_the_graph_through_its_service() {
+async fn a_pod_loads_the_graph_through_its_service() {
     in_namespace("service", async |space| {
         serving(space).await;
         let service = format!(
@@ -154,6 +154,8 @@ async fn a_job_loads_the_graph_through_its_service() {
             "1.0",
             "--sla-ttft-ms",
             "60000",
+            "--report-json",
+            "/dev/null",
         ];
         let (code, log) = crate::image::run(space, "load", &["dynosim"], &args).await;
         assert_eq!(code, 0, "{log}");
