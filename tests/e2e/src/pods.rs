@@ -1,11 +1,11 @@
 //! Pods: states, logs, commands in them.
 
+use futures_util::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::api::{Api, AttachParams, LogParams, WatchEvent, WatchParams};
 use tokio::io::AsyncReadExt as _;
-
-use futures_util::TryStreamExt as _;
 
 use crate::Namespace;
 
@@ -20,11 +20,11 @@ pub struct Executed {
     pub errors: String,
 }
 
-/// How the containers of a pod ended.
+/// How the containers of a deleted pod ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// The pod as it was last seen.
-    pub pod: Pod,
+    /// When its grace time was over, to the second.
+    pub deadline: Time,
     /// Name and end of each container that has ended.
     pub containers: Vec<(String, ContainerStateTerminated)>,
 }
@@ -72,7 +72,9 @@ impl Namespace {
         let params = WatchParams::default().fields(&format!("metadata.name={name}"));
         let version = last.resource_version().expect("it is stored");
         let watch = api.watch(&params, &version).await.expect("pods can be watched");
-        api.delete(name, &kube::api::DeleteParams::default()).await.expect("the pod can be deleted");
+        let deleted = api.delete(name, &kube::api::DeleteParams::default()).await.expect("the pod can be deleted");
+        // The kubelet moves it to the present once all has ended.
+        let deadline = deleted.left().and_then(|pod| pod.metadata.deletion_timestamp).expect("the pod is asked to end");
         let mut watch = std::pin::pin!(watch);
         let seen = async {
             loop {
@@ -92,7 +94,7 @@ impl Namespace {
                 Some((container.name.clone(), ended))
             })
             .collect();
-        Ended { pod: last, containers }
+        Ended { deadline, containers }
     }
 }
 
