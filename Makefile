@@ -1,5 +1,5 @@
-# make demo | test | bench
-.PHONY: demo test bench fmt
+# make demo | test | test-fast | image | kind-demo | bench
+.PHONY: demo test test-fast lint image kind-demo bench
 
 CARGO ?= cargo
 DYNOSIM := target/release/dynosim
@@ -27,15 +27,68 @@ build:
 	$(call need,cc,install a C linker (Debian: apt-get install gcc))
 	$(CARGO) build --release --locked --package dynosim
 
-## All checks, as CI runs them.
-test:
+## All checks, as CI runs them, those on a real cluster included: KUBECONFIG's, or a node of their own (tests/e2e/cluster).
+test: lint
+	CARGO="$(CARGO)" tests/e2e/run prepare
+	CARGO="$(CARGO)" tests/e2e/run tests
+
+## All checks that need no cluster.
+test-fast: lint
+	$(CARGO) test --workspace --exclude dynosim-e2e --locked
+
+lint:
 	$(call need,cc,install a C linker (Debian: apt-get install gcc))
 	$(call need,rustfmt,rustup component add rustfmt (Debian: apt-get install rustfmt))
 	$(call need,cargo-clippy,rustup component add clippy (Debian: apt-get install rust-clippy))
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
-	$(CARGO) test --workspace --locked
+
+IMAGE ?= localhost/dynosim:dev
+# `dev` shares most of what the tests compile.
+IMAGE_PROFILE ?= release
+PROGRAM_FOLDER = target/$(if $(filter dev,$(IMAGE_PROFILE)),debug,$(IMAGE_PROFILE))
+IMAGE_PROGRAMS := dynosim
+IMAGE_LIMIT_MB := 30
+STAGE := target/image
+BUILDAH := buildah --root $(CURDIR)/$(STAGE)/storage --runroot $(CURDIR)/$(STAGE)/storage-run --storage-driver vfs
+
+## An image of static programs: as target/image/dynosim.tar and, if Docker runs, in Docker. Else buildah makes it.
+image:
+	$(call need,cc,install a C compiler (Debian: apt-get install gcc libc6-dev))
+	rm -rf $(STAGE)
+	mkdir -p $(STAGE)/root/usr/bin $(STAGE)/root/workspace
+	mkdir -m 1777 $(STAGE)/root/tmp
+	for program in $(IMAGE_PROGRAMS); do \
+		$(CARGO) rustc --profile $(IMAGE_PROFILE) --locked --package $$program --bin $$program -- \
+			-C target-feature=+crt-static -C strip=symbols || exit 1; \
+		install $(PROGRAM_FOLDER)/$$program $(STAGE)/root/usr/bin/ || exit 1; \
+	done
+	ln -s dynosim $(STAGE)/root/usr/bin/python3
+	# The built-in model: a worker that finds it complete writes nothing.
+	TMPDIR=$(CURDIR)/$(STAGE)/root/tmp $(STAGE)/root/usr/bin/dynosim up -f examples/backends/mocker/deploy/agg.yaml \
+		--http-port 0 -- true
+	if docker info >/dev/null 2>&1; then \
+		docker build --tag $(IMAGE) --file Dockerfile $(STAGE) && \
+		docker save --output $(STAGE)/dynosim.tar $(IMAGE); \
+	else \
+		$(BUILDAH) build --isolation chroot --tag $(IMAGE) --file Dockerfile $(STAGE) && \
+		$(BUILDAH) push --quiet $(IMAGE) docker-archive:$(STAGE)/dynosim.tar:$(IMAGE); \
+	fi
+	rm -rf $(STAGE)/storage $(STAGE)/storage-run
+	@size=$$(du --apparent-size --block-size=1M $(STAGE)/dynosim.tar | cut -f 1); \
+	echo "$(IMAGE): $$size MB in $(STAGE)/dynosim.tar"; \
+	[ $$size -le $(IMAGE_LIMIT_MB) ] || { echo "make: the image is larger than $(IMAGE_LIMIT_MB) MB" >&2; exit 1; }
+
+## For people with Docker and kind: a cluster of three nodes, the image on them, and the tests on it. It stays up.
+kind-demo: image
+	$(call need,kind,see https://kind.sigs.k8s.io)
+	$(call need,docker,kind runs nodes in Docker)
+	kind get clusters | grep -qx dynosim || kind create cluster --config kind-config.yaml --wait 120s
+	kind load image-archive $(STAGE)/dynosim.tar --name dynosim
+	kind get kubeconfig --name dynosim >$(STAGE)/kubeconfig
+	KUBECONFIG=$(CURDIR)/$(STAGE)/kubeconfig DYNOSIM_IMAGE=$(IMAGE) $(CARGO) test --package dynosim-e2e --locked
+	@echo "The cluster stays: KUBECONFIG=$(STAGE)/kubeconfig; kind delete cluster --name dynosim removes it"
 
 ## Speed and memory on generated traces, and beside the published simulator where it is set up (docs/benchmarks.md).
 bench: build

@@ -1,8 +1,8 @@
-# Compiling: each part has a folder with its own go.mod, since their dependencies disagree, and a stamp of its own.
+# Compiling: each tool has a folder with its own go.mod, since their dependencies disagree; each part has a stamp.
 
 PARTS=(apiserver node helm kwok)
 
-# The folder whose go.mod names the versions of a part.
+# The folders that a part is compiled from.
 modules_of() {
     case $1 in
         apiserver) echo kubernetes ;;
@@ -15,7 +15,7 @@ modules_of() {
 # What a part is made from.
 stamp_of() {
     local folder
-    for folder in $(modules_of "$1"); do cat "$HERE/$folder"/go.{mod,sum}; done | cat - "$HERE/lib/build.sh" | sha256sum
+    for folder in $(modules_of "$1"); do cat "$HERE/$folder"/*; done | cat - "$HERE/lib/build.sh" | sha256sum
 }
 
 is_built() { [[ $(cat "$BIN/.$1.stamp" 2>/dev/null) == "$(stamp_of "$1")" ]]; }
@@ -55,7 +55,7 @@ build_apiserver() {
 
 build_node() {
     kubernetes kube-controller-manager kube-scheduler kubelet kube-proxy
-    go_install coredns github.com/coredns/coredns
+    go_install coredns .
     gcc -Os -static -o "$BIN/pause" "$HERE/pause.c"
 }
 

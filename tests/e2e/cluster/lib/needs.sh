@@ -9,7 +9,7 @@ GO_MINOR=25
 missing() {
     if [[ $# == 0 ]]; then
         node_lacks
-        lacks_for_build "${PARTS[@]}"
+        lacks_for_build apiserver node
     else
         lacks_for_build "$@"
     fi

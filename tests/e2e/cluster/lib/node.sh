@@ -22,9 +22,10 @@ start_node() {
 }
 
 write_node_configuration() {
+    # Pods need no way out of the machine; without masquerading they leave no rules behind.
     cat >cni/10-bridge.conflist <<J
 {"cniVersion": "1.0.0", "name": "local", "plugins": [
-  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+  {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true,
    "ipam": {"type": "host-local", "ranges": [[{"subnet": "$POD_CIDR"}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "$RUN/ipam"}},
   {"type": "portmap", "capabilities": {"portMappings": true}}]}
 J
@@ -65,6 +66,7 @@ imageGCHighThresholdPercent: 100
 maxPods: 250
 serializeImagePulls: false
 podLogsDir: $RUN/podlogs
+makeIPTablesUtilChains: false
 Y
     cat >conf/proxy.yaml <<Y
 apiVersion: kubeproxy.config.k8s.io/v1alpha1

@@ -1,0 +1,9 @@
+# The programs and nothing else: no shell, no libraries. `make image` puts them in target/image/root and builds this.
+FROM scratch
+COPY root/ /
+ENV PATH=/usr/bin
+# Manifests start `python3 -m dynamo.mocker` and the like from here: python3 is another name of dynosim.
+WORKDIR /workspace
+# By number, as Kubernetes wants it where a pod must not be root. Nothing has to be written anywhere.
+USER 1000:1000
+ENTRYPOINT ["/usr/bin/dynosim"]

@@ -1,0 +1,5 @@
+//! The image on a real cluster. Run by `make test`, which brings a node up; or against any cluster that `KUBECONFIG` names.
+
+mod image;
+mod one_pod;
+mod support;
