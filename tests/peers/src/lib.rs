@@ -5,6 +5,7 @@
 
 mod api_server;
 mod authority;
+mod namespace;
 mod process;
 mod servers;
 
@@ -15,6 +16,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 pub use api_server::ApiServer;
+pub use namespace::{Namespace, WORKER_METADATA};
 pub use process::Process;
 pub use servers::{Etcd, Nats};
 
