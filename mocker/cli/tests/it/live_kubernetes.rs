@@ -26,10 +26,9 @@ fn the_published_frontend_serves_our_worker_over_restarts_in_its_pod() {
     http.wait_for_model("tiny");
     check_caching(&http);
     let stream = http.chat_stream("tiny", PROMPT, 12);
-    assert!(
-        stream.iter().filter(|chunk| chunk["choices"][0]["delta"]["content"].is_string()).count() >= 12,
-        "{stream:?}"
-    );
+    assert!(stream.iter().any(|chunk| chunk["choices"][0]["delta"]["content"].is_string()), "{stream:?}");
+    let last = stream.iter().rev().find_map(|chunk| chunk["choices"][0]["finish_reason"].as_str());
+    assert_eq!(last, Some("length"));
     // From now on its card is the same each time: files at another port would make it another one.
     graph.kill("w");
     graph.worker("w", &["--block-size", "16"], &[]);
@@ -61,7 +60,7 @@ fn our_frontend_serves_the_published_worker() {
     let http = graph.frontend(&[]);
     graph.published_worker(&python, "w");
     http.wait_for_model("tiny");
-    let answer = http.chat("tiny", PROMPT, 20);
+    let answer = http.ask("tiny", PROMPT, 20);
     assert_eq!(answer["usage"]["completion_tokens"], 20, "{answer}");
     graph.namespace.slice("s", &[("w", "u-w", false)]);
     wait_until("the model is listed no more", || {

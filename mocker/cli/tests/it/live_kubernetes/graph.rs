@@ -37,7 +37,8 @@ impl Processes {
         command.envs([("DYN_DISCOVERY_BACKEND", "kubernetes"), ("POD_NAMESPACE", &self.namespace)]);
         command.envs([("DYN_LOG", "info"), ("DYN_TCP_RPC_HOST", "127.0.0.1")]).env("KUBECONFIG", kubeconfig);
         command.env("POD_NAME", pod).env("POD_UID", format!("u-{pod}"));
-        command.env_remove("DYN_SYSTEM_PORT").env_remove("NATS_SERVER").envs(env.iter().copied());
+        command.env_remove("DYN_KUBE_DISCOVERY_MODE").env_remove("DYN_SYSTEM_PORT").env_remove("NATS_SERVER");
+        command.envs(env.iter().copied());
         self.started += 1;
         let log = self.folder.path().join(format!("{pod}-{}.log", self.started));
         self.running.push((pod.to_owned(), Process::start(command, &log)));

@@ -6,9 +6,11 @@ use std::process::Command;
 fn run(command: &str, flags: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut process = Command::new(env!("CARGO_BIN_EXE_dynosim"));
     process.args([command, "--discovery-backend", "kubernetes"]).args(flags);
-    for name in ["POD_NAME", "POD_UID", "POD_NAMESPACE", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "DYN_SYSTEM_PORT"] {
+    for name in ["POD_NAME", "POD_UID", "POD_NAMESPACE", "CONTAINER_NAME", "DYN_KUBE_DISCOVERY_MODE", "DYN_SYSTEM_PORT"]
+    {
         process.env_remove(name);
     }
+    process.env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");
     process.env("HOME", "/no/such/home").env("DYN_TCP_RPC_HOST", "127.0.0.1").envs(env.iter().copied());
     let output = process.output().expect("the binary runs");
     (output.status.code(), String::from_utf8(output.stderr).expect("text"))

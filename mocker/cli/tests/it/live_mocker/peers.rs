@@ -117,8 +117,24 @@ impl Http {
 
     /// The status of an answer to a prompt; 0 if there is none.
     pub(crate) fn status(&self, model: &str, prompt: &str, max_tokens: u32) -> u16 {
-        let body = Self::body(model, prompt, max_tokens, false);
+        let body = Self::plain(model, prompt, max_tokens);
         status(&self.exchange("POST", "/v1/chat/completions", &body).unwrap_or_default())
+    }
+
+    /// The whole answer of a server that need not be Dynamo's.
+    pub(crate) fn ask(&self, model: &str, prompt: &str, max_tokens: u32) -> Value {
+        self.answer(&Self::plain(model, prompt, max_tokens))
+    }
+
+    fn answer(&self, body: &str) -> Value {
+        let text = self.send("POST", "/v1/chat/completions", body).unwrap_or_default();
+        let (start, end) = (text.find('{').unwrap_or(0), text.rfind('}').map_or(0, |end| end + 1));
+        serde_json::from_str(text.get(start..end).unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// A question without Dynamo's extensions.
+    fn plain(model: &str, prompt: &str, max_tokens: u32) -> String {
+        json!({"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens}).to_string()
     }
 
     /// The status of a page; 0 if there is none.
@@ -147,10 +163,7 @@ impl Http {
 
     /// The whole answer; null if it is no JSON (an error is an answer too).
     pub(crate) fn chat(&self, model: &str, prompt: &str, max_tokens: u32) -> Value {
-        let body = Self::body(model, prompt, max_tokens, false);
-        let text = self.send("POST", "/v1/chat/completions", &body).unwrap_or_default();
-        let (start, end) = (text.find('{').unwrap_or(0), text.rfind('}').map_or(0, |end| end + 1));
-        serde_json::from_str(text.get(start..end).unwrap_or_default()).unwrap_or_default()
+        self.answer(&Self::body(model, prompt, max_tokens, false))
     }
 
     /// The chunks of a streamed answer.
