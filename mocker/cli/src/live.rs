@@ -148,10 +148,9 @@ impl RuntimeFlags {
         let event_plane = match self.event_plane {
             Some(plane) => plane,
             None => env.choose("DYN_EVENT_PLANE")?.unwrap_or(match backend {
-                DiscoveryBackend::File | DiscoveryBackend::Mem => EventPlaneKind::Zmq,
                 DiscoveryBackend::Etcd => EventPlaneKind::Nats,
                 DiscoveryBackend::Kubernetes if env.get("NATS_SERVER").is_some() => EventPlaneKind::Nats,
-                DiscoveryBackend::Kubernetes => EventPlaneKind::Zmq,
+                DiscoveryBackend::Kubernetes | DiscoveryBackend::File | DiscoveryBackend::Mem => EventPlaneKind::Zmq,
             }),
         };
         let host = env.parse("DYN_TCP_RPC_HOST", "an IP address")?;

@@ -3,7 +3,7 @@
 use crate::ApiServer;
 
 /// The definition of the objects that workers publish; a published frontend relies on what it requires.
-pub const WORKER_METADATA: &str = r#"
+pub const WORKER_METADATA: &str = r"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: dynamoworkermetadatas.nvidia.com}
@@ -24,7 +24,7 @@ spec:
             type: object
             required: [data]
             properties: {data: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-"#;
+";
 
 /// A namespace of a test's own.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ spec: {{containers: [{}]}}
         let rules: Vec<_> = rules.iter().map(rule).collect();
         let namespace = &self.name;
         self.server.apply(&format!(
-            r#"
+            r"
 apiVersion: v1
 kind: ServiceAccount
 metadata: {{name: {name}, namespace: {namespace}}}
@@ -138,7 +138,7 @@ kind: RoleBinding
 metadata: {{name: {name}, namespace: {namespace}}}
 roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: {name}}}
 subjects: [{{kind: ServiceAccount, name: {name}, namespace: {namespace}}}]
-"#,
+",
             rules.join(", ")
         ));
         self.server.service_account(namespace, name)

@@ -106,11 +106,10 @@ fn scope(flags: &Flags, env: &Env) -> Result<NamespaceScope, Failure> {
     let some = |text: &&str| !text.is_empty();
     // The prefix wins, and the namespace that graphs share means all of them, as published.
     Ok(match (prefix.filter(some), namespace.filter(some)) {
-        (Some(GLOBAL_NAMESPACE), _) | (None, Some(GLOBAL_NAMESPACE)) => NamespaceScope::All,
+        (Some(GLOBAL_NAMESPACE), _) | (None, Some(GLOBAL_NAMESPACE) | None) => NamespaceScope::All,
         (Some(prefix), _) if strict => NamespaceScope::Generations(prefix.to_owned()),
         (Some(prefix), _) => NamespaceScope::Prefix(prefix.to_owned()),
         (None, Some(namespace)) => NamespaceScope::Exact(namespace.to_owned()),
-        (None, None) => NamespaceScope::All,
     })
 }
 

@@ -68,7 +68,8 @@ impl Processes {
     }
 
     fn logs(&self) -> String {
-        self.running.iter().map(|(name, process)| format!("--- {name}\n{}\n", process.log())).collect()
+        let each = self.running.iter().map(|(name, process)| format!("--- {name}\n{}\n", process.log()));
+        each.collect::<Vec<_>>().concat()
     }
 }
 

@@ -34,13 +34,29 @@ pub(super) struct Follower {
     /// Not before that.
     again: Instant,
     backoff: Backoff,
+    /// Nobody needs to hear of it if this account may not look.
+    if_allowed: bool,
 }
 
 impl Follower {
     pub(super) fn new(cluster: &Cluster, api: Api<DynamicObject>, config: watcher::Config) -> Self {
         let (config, now) = (config.timeout(WATCH_S), Instant::now());
         let cluster = cluster.clone();
-        Self { cluster, api, config, events: None, begun: now, again: now, backoff: Backoff::default() }
+        Self {
+            cluster,
+            api,
+            config,
+            events: None,
+            begun: now,
+            again: now,
+            backoff: Backoff::default(),
+            if_allowed: false,
+        }
+    }
+
+    /// Says nothing if this account may not look.
+    pub(super) fn if_allowed(self) -> Self {
+        Self { if_allowed: true, ..self }
     }
 
     /// The next event, or why there is none; then the next call waits and begins with a list. May be dropped and called
@@ -68,7 +84,8 @@ impl Follower {
         if self.begun.elapsed() >= SETTLED {
             self.backoff.end();
         }
-        if self.backoff.is_first() {
+        let expected = self.if_allowed && matches!(fault, Fault::Forbidden(_));
+        if self.backoff.is_first() && !expected {
             let error = self.cluster.error(&fault);
             tracing::warn!(kind = self.kind(), %error, "lost the Kubernetes API; what is known stays; trying again");
         }

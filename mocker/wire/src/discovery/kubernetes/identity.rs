@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn the_instance_id_is_the_published_hash_of_the_objects_name() {
-        assert_eq!(pod("worker-a", PodUnit::Pod).instance_id(), 0x0010_1017_8b58_853);
+        assert_eq!(pod("worker-a", PodUnit::Pod).instance_id(), 0x0001_0101_78b5_8853);
         let container = pod("worker", PodUnit::Container("a".to_owned()));
-        assert_eq!(container.instance_id(), 0x0010_1017_8b58_853, "it is called worker-a too");
+        assert_eq!(container.instance_id(), 0x0001_0101_78b5_8853, "it is called worker-a too");
     }
 
     #[test]

@@ -89,15 +89,14 @@ impl Guard {
                 Ok(Event::InitApply(_) | Event::Apply(_)) => *seen = true,
                 Ok(Event::InitDone) if !*seen => return,
                 Ok(Event::Delete(object)) if object.metadata.uid.as_deref() == uid => return,
-                Ok(Event::InitDone | Event::Delete(_)) => {}
                 Err(Fault::Forbidden(reason)) => {
                     tracing::debug!(reason, "may not watch its own object, so will not notice if somebody deletes it");
                     *self = Self::Blind;
                 }
-                Err(_) => {}
+                Ok(Event::InitDone | Event::Delete(_)) | Err(_) => {}
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
@@ -207,7 +206,7 @@ impl Keeper {
         }
         if matches!(self.guard, Guard::Off) {
             let config = Config::default().fields(&format!("metadata.name={}", self.name));
-            let follower = Follower::new(&self.cluster, self.api.clone(), config);
+            let follower = Follower::new(&self.cluster, self.api.clone(), config).if_allowed();
             self.guard = Guard::On { follower: Box::new(follower), seen: true };
         }
     }

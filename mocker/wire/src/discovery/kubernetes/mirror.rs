@@ -132,7 +132,9 @@ impl Mirror {
             }
         }
         self.told = now;
-        Bucket::ALL.into_iter().for_each(|bucket| self.views.set_loaded(bucket));
+        for bucket in Bucket::ALL {
+            self.views.set_loaded(bucket);
+        }
     }
 }
 

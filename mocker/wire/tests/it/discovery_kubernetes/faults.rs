@@ -33,9 +33,9 @@ async fn an_api_server_that_is_away_takes_nothing_away_and_nothing_is_lost() {
     until_there(&mut told, 1).await;
     for crash in [false, true] {
         if crash {
-            server.kill()
+            server.kill();
         } else {
-            server.stop()
+            server.stop();
         }
         // Asked for while nobody answers; and so is a worker's whole start.
         let second = endpoint(if crash { "second" } else { "first" }, 7);
@@ -73,7 +73,7 @@ async fn an_api_server_that_is_away_takes_nothing_away_and_nothing_is_lost() {
 }
 
 /// A definition that lets everything pass, as clusters may have it.
-const LENIENT: &str = r#"
+const LENIENT: &str = r"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: dynamoworkermetadatas.nvidia.com}
@@ -86,7 +86,7 @@ spec:
     served: true
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-"#;
+";
 
 #[tokio::test]
 async fn objects_that_cannot_be_read_keep_nobody_from_being_found() {

@@ -1,4 +1,5 @@
 //! Every condition that was tried on release 1.6.1, by table.
+#![allow(clippy::needless_pass_by_value, reason = "`json!` is written where it is used")]
 
 use kube::api::DynamicObject;
 use serde_json::{Value, json};

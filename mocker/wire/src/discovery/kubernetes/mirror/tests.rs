@@ -1,4 +1,5 @@
 //! Versions of an object, one after the other.
+#![allow(clippy::needless_pass_by_value, reason = "`json!` is written where it is used")]
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
 //! Objects as they are written, and as others write them.
+#![allow(clippy::needless_pass_by_value, reason = "`json!` is written where it is used")]
 
 use super::*;
 use crate::discovery::PodUnit;
