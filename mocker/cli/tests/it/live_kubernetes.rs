@@ -12,7 +12,16 @@ use serde_json::Value;
 use crate::live_mocker::{PROMPT, check_caching};
 use graph::{Asking, Graph, Processes, instances};
 
+/// Most processes that are killed while a client asks.
+const KILLS: usize = 2;
 const STRICT: [(&str, &str); 2] = [("DYN_NAMESPACE_PREFIX", "ns-g"), ("DYN_NAMESPACE_PREFIX_STRICT", "true")];
+
+/// The answer that ran when the process died may be broken off.
+fn check_never_unknown(statuses: &[u16]) {
+    let good = statuses.iter().all(|status| [200, 500, 503].contains(status));
+    let broken = statuses.iter().filter(|status| **status == 500).count();
+    assert!(good && broken <= KILLS && statuses.contains(&200), "{statuses:?}");
+}
 
 #[test]
 fn the_published_frontend_serves_our_worker_over_restarts_in_its_pod() {
@@ -37,8 +46,7 @@ fn the_published_frontend_serves_our_worker_over_restarts_in_its_pod() {
     graph.kill("w");
     graph.worker("w", &["--block-size", "16"], &[]);
     graph.wait_until_served(&http);
-    let statuses = asking.end();
-    assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
+    check_never_unknown(&asking.end());
     check_caching(&http);
     // Another card: the router counts in other blocks from now on.
     graph.kill("w");
@@ -83,8 +91,7 @@ fn a_worker_that_restarts_in_its_pod_is_never_unknown_not_even_with_another_card
         graph.worker("w", &["--block-size", size], &[]);
         graph.wait_until_served(&http);
     }
-    let statuses = asking.end();
-    assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
+    check_never_unknown(&asking.end());
 }
 
 #[test]
