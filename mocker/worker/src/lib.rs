@@ -31,6 +31,7 @@ mod replayed;
 mod report;
 mod serve;
 mod system;
+mod timer;
 mod tokens;
 mod worker;
 

@@ -81,6 +81,10 @@ pub trait Observe {
     fn arrived(&mut self, _at: Nanos, _submission: &Submission) {}
     /// A request was ended early, by its client.
     fn aborted(&mut self, _at: Nanos, _rank: u32, _serial: Serial) {}
+    /// Decode role: the KV of a request has arrived.
+    fn activated(&mut self, _at: Nanos, _serial: Serial) {}
+    /// Prefill role: the KV of a request was taken over.
+    fn released(&mut self, _at: Nanos, _serial: Serial) {}
     /// A request got tokens; `flight` is as it was before.
     fn emitted(&mut self, _at: Nanos, _rank: u32, _flight: &Flight, _tokens: u32) {}
     /// A request has ended.
@@ -176,11 +180,13 @@ impl Pace {
             Command::Activate(serial) => {
                 if let Some(ticket) = self.flights.ticket(serial) {
                     self.engine.activate(self.now, ticket);
+                    observer.activated(self.now, serial);
                 }
             }
             Command::Release(serial) => {
                 if let Some(ticket) = self.flights.forget(serial) {
                     self.engine.release(self.now, ticket);
+                    observer.released(self.now, serial);
                 }
             }
         }

@@ -55,6 +55,18 @@ impl Observe for WorkerReport {
         }
     }
 
+    fn activated(&mut self, at: Nanos, serial: Serial) {
+        if let Some(decisions) = &mut self.decisions {
+            decisions.activated(at, serial);
+        }
+    }
+
+    fn released(&mut self, at: Nanos, serial: Serial) {
+        if let Some(decisions) = &mut self.decisions {
+            decisions.released(at, serial);
+        }
+    }
+
     fn emitted(&mut self, at: Nanos, rank: u32, flight: &Flight, tokens: u32) {
         self.metrics.emitted(at, rank, flight, tokens);
     }

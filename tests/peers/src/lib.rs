@@ -5,6 +5,7 @@
 
 mod api_server;
 mod authority;
+mod golden;
 mod namespace;
 mod process;
 mod servers;
@@ -16,6 +17,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 pub use api_server::ApiServer;
+pub use golden::assert_golden;
 pub use namespace::{Namespace, WORKER_METADATA};
 pub use process::Process;
 pub use servers::{Etcd, Nats};
@@ -91,12 +93,12 @@ pub fn free_port() -> u16 {
     port
 }
 
-/// One request on a connection of its own; the whole answer, head included.
+/// One request on a connection of its own, with a body of JSON; the whole answer, head included.
 pub fn http(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<String> {
     let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     connection.set_read_timeout(Some(DEADLINE))?;
-    let length = body.len();
-    write!(connection, "{method} {path} HTTP/1.0\r\nHost: test\r\nContent-Length: {length}\r\n\r\n{body}")?;
+    let head = format!("{method} {path} HTTP/1.0\r\nHost: test\r\nContent-Type: application/json");
+    write!(connection, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer)?;
     Ok(answer)

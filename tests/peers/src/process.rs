@@ -41,11 +41,16 @@ impl Process {
         self.child.try_wait().expect("its state").is_some()
     }
 
+    /// Waits until it has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
+    }
+
     /// Asks it to end as an operator would (SIGTERM), and waits for that.
     pub fn terminate(&mut self) -> ExitStatus {
         let asked = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().expect("kill runs");
         assert!(asked.success(), "no process {}", self.id());
-        self.child.wait().expect("it ends")
+        self.wait()
     }
 
     /// Ends it at once (SIGKILL).

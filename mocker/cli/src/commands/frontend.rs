@@ -80,7 +80,7 @@ enum RouterMode {
 /// Runs until told to stop.
 pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
     let env = Env::of_process();
-    run_component(&env, start(flags, &env, None))
+    run_component(&env, async |_stop| start(flags, &env, None).await)
 }
 
 /// Starts the server in this process; `mem` is the store that it shares with others, if there is one.

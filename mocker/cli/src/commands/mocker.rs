@@ -10,6 +10,7 @@ mod system;
 pub(crate) use flags::Flags;
 
 use dynosim_wire::discovery::MemStore;
+use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
 use crate::live::{Env, Running, run_component};
@@ -17,12 +18,17 @@ use crate::live::{Env, Running, run_component};
 /// Runs until told to stop.
 pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let env = Env::of_process();
-    run_component(&env, start(flags.clone(), &env, None))
+    run_component(&env, async |stop| start(flags.clone(), &env, None, &stop).await)
 }
 
 /// Starts the workers in this process; `mem` is the store that they share with others, if there is one. What comes back
-/// is when all of them can be found.
-pub(crate) async fn start(flags: Flags, env: &Env, mem: Option<&MemStore>) -> Result<Box<dyn Running>, Failure> {
+/// is when all of them can be found, or those that there are when it is told to stop.
+pub(crate) async fn start(
+    flags: Flags,
+    env: &Env,
+    mem: Option<&MemStore>,
+    stop: &CancellationToken,
+) -> Result<Box<dyn Running>, Failure> {
     let settings = settings::resolve(&flags, env, mem)?;
-    Ok(Box::new(fleet::Fleet::start(settings).await?))
+    Ok(Box::new(fleet::Fleet::start(settings, stop).await?))
 }

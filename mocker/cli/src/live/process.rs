@@ -1,9 +1,10 @@
 //! A live component as a process of its own: log, async runtime, signals.
 
-use std::future::Future;
+use std::pin::pin;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use super::{Env, Running};
@@ -13,11 +14,12 @@ use crate::printer::{Printer, Verbosity};
 /// What is logged unless `DYN_LOG` or `RUST_LOG` says otherwise.
 const DEFAULT_LOG: &str = "info";
 
-/// Runs the component that `start` starts until SIGTERM or SIGINT, then drains it; a second signal stops at once.
+/// Runs the component that `start` starts until SIGTERM or SIGINT, then drains it; a second signal stops at once. A
+/// component that is told to stop while it starts comes back with what it has started.
 /// Prints one line once it serves.
 pub(crate) fn run_component(
     env: &Env,
-    start: impl Future<Output = Result<Box<dyn Running>, Failure>>,
+    start: impl AsyncFnOnce(CancellationToken) -> Result<Box<dyn Running>, Failure>,
 ) -> Result<(), Failure> {
     log_to_stderr(env)?;
     let runtime = runtime(env)?;
@@ -68,14 +70,28 @@ pub(crate) fn log_to_stderr(env: &Env) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn serve_until_told(start: impl Future<Output = Result<Box<dyn Running>, Failure>>) -> Result<(), Failure> {
+async fn serve_until_told(
+    start: impl AsyncFnOnce(CancellationToken) -> Result<Box<dyn Running>, Failure>,
+) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
+    let stop = CancellationToken::new();
+    let mut starting = pin!(start(stop.clone()));
     let running = tokio::select! {
-        running = start => running?,
-        () = signals.next() => return Ok(()),
+        running = &mut starting => running?,
+        () = signals.next() => {
+            stop.cancel();
+            tokio::select! {
+                running = starting => return drain(running?, &mut signals).await,
+                () = signals.next() => return Ok(()),
+            }
+        }
     };
     Printer(Verbosity::Normal).result(format_args!("{}\n", running.describe()))?;
     signals.next().await;
+    drain(running, &mut signals).await
+}
+
+async fn drain(running: Box<dyn Running>, signals: &mut Signals) -> Result<(), Failure> {
     tokio::select! {
         () = running.drain() => {}
         () = signals.next() => tracing::warn!("told to stop twice: stopping without waiting for requests"),

@@ -14,7 +14,8 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("dynosim-workload", &["dynosim-engine"]),
     ("dynosim-replay", &["dynosim-engine", "dynosim-router", "dynosim-planner", "dynosim-workload"]),
     ("dynosim-wire", &["dynosim-engine", "dynosim-peers"]),
-    ("dynosim-worker", &["dynosim-engine", "dynosim-wire", "dynosim-peers"]),
+    // The workload is its benchmark's.
+    ("dynosim-worker", &["dynosim-engine", "dynosim-workload", "dynosim-wire", "dynosim-peers"]),
     ("dynosim-frontend", &["dynosim-engine", "dynosim-router", "dynosim-wire", "dynosim-peers"]),
     ("dynosim-load", &["dynosim-engine", "dynosim-workload", "dynosim-replay"]),
     (
@@ -34,7 +35,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
         ],
     ),
     ("dynosim-peers", &[]),
-    ("dynosim-api", &[]),
+    ("dynosim-api", &["dynosim-peers"]),
     ("dynosim-operator", &["dynosim-api"]),
 ];
 

@@ -3,7 +3,7 @@
 mod flags;
 pub(crate) mod peers;
 
-use dynosim_peers::{free_port, release};
+use dynosim_peers::{free_port, release, wait_until};
 use peers::{Children, Http};
 
 /// Starts the published frontend and our workers over files, and waits for the model.
@@ -103,5 +103,26 @@ fn workers_leave_discovery_when_they_are_told_to_stop() {
     let worker = children.mocker(&["--startup-time", "0"]);
     assert!(children.records() >= 4);
     assert!(children.stop(worker).success());
+    assert_eq!(children.records(), 0);
+}
+
+#[test]
+fn workers_leave_discovery_when_they_are_told_to_stop_while_others_have_not_started() {
+    let mut children = Children::over_files();
+    let worker = children.start_mocker(&["--num-workers", "3", "--stagger-delay", "600"]);
+    wait_until("the first worker is there", || children.records() >= 4);
+    assert!(children.stop(worker).success());
+    assert_eq!(children.records(), 0);
+}
+
+#[test]
+fn workers_leave_discovery_when_another_cannot_start() {
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = taken.local_addr().expect("bound").port();
+    let mut children = Children::over_files();
+    let ports = format!("{},{port}", free_port());
+    let flags = ["--num-workers", "2", "--disaggregation-mode", "prefill", "--bootstrap-ports", &ports];
+    let worker = children.start_mocker(&flags);
+    assert_eq!(children.wait(worker).code(), Some(4), "an I/O error");
     assert_eq!(children.records(), 0);
 }

@@ -8,8 +8,10 @@ mod bad_engine_args;
 mod bad_flags;
 mod bad_profiles;
 mod bad_traces;
+
 mod dependencies;
 mod documented;
+mod faults;
 mod golden;
 mod help;
 mod later_flags;

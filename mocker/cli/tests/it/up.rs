@@ -1,6 +1,6 @@
 //! `dynosim up`: manifests that serve, and those that cannot.
 
-use dynosim_peers::clients;
+use dynosim_peers::{Process, clients, free_port, http, wait_until};
 
 use crate::place::{Place, Ran, dynosim};
 
@@ -11,32 +11,60 @@ fn example(name: &str) -> String {
 }
 
 /// Serves an example while a command runs.
-fn up(place: &Place, name: &str, flags: &[&str], command: &[&str]) -> Ran {
+fn up(place: &Place, name: &str, command: &[&str]) -> Ran {
     let file = example(name);
     let mut run = dynosim();
-    run.args(["up", "-f", &file, "--http-port", "0"]).args(flags).arg("--").args(command).env("DYN_LOG", "warn");
+    run.args(["up", "-f", &file, "--http-port", "0", "--"]).args(command).env("DYN_LOG", "warn");
     place.run_command(run)
 }
 
 /// A load of six requests, which writes `report.json`.
-const LOAD: &str = "load --input-tokens 200 --output-tokens 5 --request-count 6 --replay-concurrency 2 --quiet \
-                    --report-json report.json";
+const LOAD: [&str; 12] = [
+    "load",
+    "--input-tokens",
+    "200",
+    "--output-tokens",
+    "5",
+    "--request-count",
+    "6",
+    "--replay-concurrency",
+    "2",
+    "--quiet",
+    "--report-json",
+    "report.json",
+];
 
-fn load() -> Vec<&'static str> {
-    std::iter::once(BINARY).chain(LOAD.split_whitespace()).collect()
+/// What the load reports.
+fn assert_served(place: &Place, name: &str) {
+    let report = place.json("report.json");
+    assert_eq!((&report["completed_requests"], &report["total_output_tokens"]), (&6.into(), &30.into()), "{name}");
 }
 
 #[test]
 fn every_example_serves_a_load_and_stops_with_it() {
-    let examples = ["agg.yaml", "disagg.yaml", "v1alpha1/agg.yaml", "v1alpha1/disagg.yaml"].map(|name| (name, &[][..]));
-    let processes = ["agg.yaml", "disagg.yaml"].map(|name| (name, &["--processes"][..]));
-    for (name, flags) in examples.into_iter().chain(processes) {
+    for name in ["agg.yaml", "disagg.yaml", "v1alpha1/agg.yaml", "v1alpha1/disagg.yaml"] {
         let place = Place::new();
-        let ran = up(&place, name, flags, &load());
-        assert_eq!(ran.code, Some(0), "{name} {flags:?}: {}", ran.stderr);
-        let report = place.json("report.json");
-        assert_eq!((&report["completed_requests"], &report["total_output_tokens"]), (&6.into(), &30.into()), "{name}");
+        let ran = up(&place, name, &[&[BINARY], &LOAD[..]].concat());
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+        assert_served(&place, name);
         assert!(ran.stdout.contains("http://127.0.0.1:"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn replicas_can_be_processes_of_their_own_and_end_with_the_graph() {
+    for name in ["agg.yaml", "disagg.yaml"] {
+        let (place, port) = (Place::new(), free_port());
+        let mut run = dynosim();
+        run.args(["up", "-f", &example(name), "--http-port", &port.to_string(), "--processes"]).env("DYN_LOG", "warn");
+        let mut graph = Process::start(&mut run, &place.path("log"));
+        let listed = || http(port, "GET", "/v1/models", "").is_ok_and(|answer| answer.contains("Llama"));
+        wait_until("the model is listed", listed);
+        let ran = place.run(&[&LOAD[..], &["--url", &format!("http://127.0.0.1:{port}")]].concat());
+        assert_eq!(ran.code, Some(0), "{name}: {} {}", ran.stderr, graph.log());
+        assert_served(&place, name);
+        assert!(graph.terminate().success(), "{}", graph.log());
+        assert!(http(port, "GET", "/live", "").is_err(), "the frontend has ended");
     }
 }
 
@@ -55,7 +83,7 @@ fn a_low_limit_of_open_files_is_raised() {
 
 #[test]
 fn the_exit_code_of_the_command_is_that_of_the_graph() {
-    let ran = up(&Place::new(), "agg.yaml", &[], &["sh", "-c", "exit 7"]);
+    let ran = up(&Place::new(), "agg.yaml", &["sh", "-c", "exit 7"]);
     assert_eq!(ran.code, Some(7), "{}", ran.stderr);
     assert!(ran.stderr.ends_with("error: sh: exit status: 7\n"), "{}", ran.stderr);
 }
@@ -118,7 +146,7 @@ fn the_openai_client_and_the_prometheus_parser_take_what_is_served() {
     let place = Place::new();
     place.file("client.py", OPENAI);
     for name in ["agg.yaml", "disagg.yaml"] {
-        let ran = up(&place, name, &[], &[python.to_str().expect("a path in UTF-8"), "client.py"]);
+        let ran = up(&place, name, &[python.to_str().expect("a path in UTF-8"), "client.py"]);
         assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
         assert!(ran.stdout.contains("clients are content"), "{name}: {}", ran.stdout);
     }

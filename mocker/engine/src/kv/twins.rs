@@ -20,12 +20,11 @@ struct Link {
 impl Twins {
     /// `block` is the newest equal of `first`, which is alone or the first of a ring.
     pub(super) fn push(&mut self, first: BlockId, block: BlockId) {
-        let last = match self.find(first) {
-            Some(link) => std::mem::replace(&mut link.before, block),
-            None => {
-                self.insert(Link { block: first, before: block, after: block });
-                first
-            }
+        let last = if let Some(link) = self.find(first) {
+            std::mem::replace(&mut link.before, block)
+        } else {
+            self.insert(Link { block: first, before: block, after: block });
+            first
         };
         self.get(last).after = block;
         self.insert(Link { block, before: last, after: first });

@@ -1,5 +1,8 @@
 //! From text to tokens.
 
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -41,9 +44,11 @@ impl Tokenizer {
 #[derive(Debug)]
 pub(crate) struct ByteTokenizer {
     ids: [u32; 256],
-    /// Texts of added tokens, longest first.
-    added: Vec<(String, u32)>,
-    /// Bytes that an added token begins with.
+    /// Added tokens by their text.
+    added: FxHashMap<Box<[u8]>, u32>,
+    /// Lengths of these texts, longest first.
+    lengths: Vec<usize>,
+    /// Bytes that one of them begins with.
     begins: [bool; 256],
 }
 
@@ -91,7 +96,7 @@ struct Model {
     continuing_subword_prefix: Value,
     #[serde(default)]
     end_of_word_suffix: Value,
-    vocab: rustc_hash::FxHashMap<String, u32>,
+    vocab: FxHashMap<String, u32>,
 }
 
 impl ByteTokenizer {
@@ -114,19 +119,19 @@ impl ByteTokenizer {
         for (id, character) in ids.iter_mut().zip(characters()) {
             *id = *model.vocab.get(character.encode_utf8(&mut [0; 4]) as &str)?;
         }
-        let mut added = Vec::new();
+        let mut added: FxHashMap<Box<[u8]>, u32> = FxHashMap::default();
         for token in description.added_tokens {
             if token.single_word || token.lstrip || token.rstrip || token.normalized || token.content.is_empty() {
                 return None;
             }
-            added.push((token.content, token.id));
+            added.insert(token.content.into_bytes().into_boxed_slice(), token.id);
         }
-        added.sort_by_key(|(content, _)| std::cmp::Reverse(content.len()));
+        let lengths: BTreeSet<_> = added.keys().map(|content| content.len()).collect();
         let mut begins = [false; 256];
-        for (content, _) in &added {
-            begins[usize::from(content.as_bytes()[0])] = true;
+        for content in added.keys() {
+            begins[usize::from(content[0])] = true;
         }
-        Some(Self { ids, added, begins })
+        Some(Self { ids, added, lengths: lengths.into_iter().rev().collect(), begins })
     }
 
     fn encode(&self, text: &str) -> Vec<u32> {
@@ -148,8 +153,7 @@ impl ByteTokenizer {
 
     /// Length and id of the longest added token at the beginning of `text`.
     fn added_at(&self, text: &[u8]) -> Option<(usize, u32)> {
-        let found = self.added.iter().find(|(content, _)| text.starts_with(content.as_bytes()));
-        found.map(|(content, id)| (content.len(), *id))
+        self.lengths.iter().find_map(|&length| Some((length, *self.added.get(text.get(..length)?)?)))
     }
 }
 
@@ -201,13 +205,17 @@ pub(crate) mod tests {
 
     #[test]
     fn one_token_per_byte_gives_what_the_general_tokenizer_gives() {
-        let json = byte_level_json();
-        let direct = ByteTokenizer::detect(&json).expect("recognised");
-        let general = tokenizers::Tokenizer::from_bytes(&json).unwrap();
-        for text in TEXTS {
-            let expected = general.encode_fast(text, false).unwrap().get_ids().to_vec();
-            assert_eq!(direct.encode(text), expected, "{text:?}");
+        let built_in = dynosim_wire::card::ModelFiles::open("no folder").unwrap().file("tokenizer.json");
+        for json in [byte_level_json(), std::fs::read(built_in).unwrap()] {
+            let direct = ByteTokenizer::detect(&json).expect("recognised");
+            let general = tokenizers::Tokenizer::from_bytes(&json).unwrap();
+            let words = [" baba", "say vaba zuki vab  jabajaba qaqe", "<|begin|> kiki<|end|>"];
+            for text in TEXTS.into_iter().chain(words) {
+                let expected = general.encode_fast(text, false).unwrap().get_ids().to_vec();
+                assert_eq!(direct.encode(text), expected, "{text:?}");
+            }
         }
+        let direct = ByteTokenizer::detect(&byte_level_json()).expect("recognised");
         assert_eq!(direct.encode("a<|eos|>"), [97, 257]);
     }
 

@@ -1,8 +1,9 @@
 //! The model that is there when no folder is: a byte-level tokenizer and a configuration.
 //!
-//! A prompt has one token per byte. The other ids are made-up words that only decoding reaches, so that whatever a
-//! simulated engine draws becomes visible text. The configuration has the shape of a usual model of 8 billion
-//! parameters, which is what KV transfers are timed by.
+//! A prompt has one token per byte. The other ids are made-up words, so that whatever a simulated engine draws becomes
+//! visible text, and the text becomes the same ids again: clients that count tokens count what was made, and the next turn
+//! of a conversation finds the answer before it in the cache. The configuration has the shape of a usual model of 8
+//! billion parameters, which is what KV transfers are timed by.
 
 use serde_json::{Map, Value, json};
 
@@ -18,10 +19,9 @@ const PAD: &str = "<|pad|>";
 const SPECIALS: [&str; 3] = [BOS, EOS, PAD];
 const EOS_ID: u32 = BYTE_TOKENS + 1;
 const MAX_POSITIONS: u32 = 131_072;
-const CONSONANTS: &str = "bcdfghjklmnpqrstvwxyz";
+/// Consonants that are rare enough that people's prompts hardly have the words.
+const CONSONANTS: &str = "bjkpqvwxz";
 const VOWELS: &str = "aeiou";
-/// Stands for a space in byte-level vocabularies.
-const SPACE: char = 'Ġ';
 
 /// Any role in its own words; contents may be text, parts with text, or nothing.
 const CHAT_TEMPLATE: &str = "{% for message in messages %}{{ message['role'] }}: \
@@ -72,19 +72,19 @@ fn tokenizer_config() -> Value {
 
 fn tokenizer() -> Value {
     let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
-    let specials = SPECIALS.iter().zip(BYTE_TOKENS..).map(|(content, id)| {
+    let added = |(content, id): (String, u32)| {
         json!({
-            "id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false,
-            "normalized": false,
+            "id": id, "content": content, "special": id < BYTE_TOKENS + SPECIALS.len() as u32, "single_word": false,
+            "lstrip": false, "rstrip": false, "normalized": false,
         })
-    });
-    let vocabulary: Map<String, Value> =
-        pieces().into_iter().zip(0..VOCABULARY).map(|(piece, id)| (piece, id.into())).collect();
+    };
+    let symbols: Map<String, Value> =
+        byte_symbols().into_iter().zip(0u32..).map(|(symbol, id)| (symbol.into(), id.into())).collect();
     json!({
         "version": "1.0",
         "truncation": null,
         "padding": null,
-        "added_tokens": specials.collect::<Vec<_>>(),
+        "added_tokens": pieces().zip(BYTE_TOKENS..VOCABULARY).map(added).collect::<Vec<_>>(),
         "normalizer": null,
         "pre_tokenizer": byte_level,
         "post_processor": null,
@@ -92,15 +92,14 @@ fn tokenizer() -> Value {
         "model": {
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
             "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
-            "vocab": vocabulary, "merges": [],
+            "vocab": symbols, "merges": [],
         },
     })
 }
 
-/// The vocabulary by id.
-fn pieces() -> Vec<String> {
-    let bytes = byte_symbols().into_iter().map(String::from);
-    bytes.chain(SPECIALS.map(str::to_owned)).chain(words()).take(VOCABULARY as usize).collect()
+/// The vocabulary after the bytes.
+fn pieces() -> impl Iterator<Item = String> {
+    SPECIALS.into_iter().map(str::to_owned).chain(words())
 }
 
 /// The characters that stand for bytes: printable ones for themselves, others from U+0100 on.
@@ -114,13 +113,11 @@ fn byte_symbols() -> Vec<char> {
     (0..=u8::MAX).map(&mut symbol).collect()
 }
 
-/// Distinct words of three letters with a space before them.
+/// Distinct words of four letters with a space before them: no text can be cut into them in two ways.
 fn words() -> impl Iterator<Item = String> {
-    CONSONANTS.chars().flat_map(|first| {
-        VOWELS.chars().flat_map(move |vowel| {
-            CONSONANTS.chars().map(move |last| [SPACE, first, vowel, last].into_iter().collect())
-        })
-    })
+    let syllables = || CONSONANTS.chars().flat_map(|first| VOWELS.chars().map(move |vowel| [first, vowel]));
+    syllables()
+        .flat_map(move |first| syllables().map(move |second| [&[' '], &first[..], &second].concat().iter().collect()))
 }
 
 #[cfg(test)]
@@ -136,17 +133,11 @@ mod tests {
 
     #[test]
     fn every_id_has_a_piece_of_its_own() {
-        let pieces = pieces();
-        assert_eq!(pieces.len(), VOCABULARY as usize);
-        assert_eq!(pieces.iter().collect::<BTreeSet<_>>().len(), pieces.len());
-        assert_eq!((pieces[0].as_str(), pieces[65].as_str(), pieces[32].as_str()), ("Ā", "A", "Ġ"));
-        assert_eq!(pieces[EOS_ID as usize], EOS);
-    }
-
-    #[test]
-    fn ids_that_engines_draw_are_visible_words() {
-        for piece in &pieces()[1000..2000] {
-            assert!(piece.chars().filter(char::is_ascii_lowercase).count() == 3, "{piece}");
-        }
+        let symbols = byte_symbols();
+        assert_eq!(symbols.iter().collect::<BTreeSet<_>>().len(), BYTE_TOKENS as usize);
+        assert_eq!((symbols[0], symbols[65], symbols[32]), ('Ā', 'A', 'Ġ'));
+        let pieces: Vec<_> = pieces().take((VOCABULARY - BYTE_TOKENS) as usize).collect();
+        assert_eq!(pieces.iter().collect::<BTreeSet<_>>().len(), (VOCABULARY - BYTE_TOKENS) as usize);
+        assert_eq!(pieces[(EOS_ID - BYTE_TOKENS) as usize], EOS);
     }
 }

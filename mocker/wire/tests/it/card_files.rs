@@ -16,13 +16,19 @@ fn the_tokenizer_library_loads_the_built_in_tokenizer() {
     assert_eq!(tokenizer.decode(&ids, true).expect("decodes"), text);
 }
 
+/// As clients do that count tokens, and as the next turn of a conversation does.
 #[test]
-fn every_id_above_the_bytes_and_specials_decodes_to_visible_text() {
+fn what_engines_draw_is_visible_and_becomes_the_same_tokens_again() {
     let files = ModelFiles::open("some/model that is no folder").expect("the built-in model");
     let tokenizer = Tokenizer::from_file(files.file("tokenizer.json")).expect("loads");
-    let specials = tokenizer.get_added_tokens_decoder().len() as u32;
-    for id in BYTE_TOKENS + specials..VOCABULARY {
+    let specials = tokenizer.get_added_tokens_decoder().values().filter(|token| token.special).count() as u32;
+    assert_eq!(specials, 3);
+    let ids: Vec<_> = (BYTE_TOKENS + specials..VOCABULARY).collect();
+    let text = tokenizer.decode(&ids, true).expect("decodes");
+    assert!(text.chars().all(|c| c == ' ' || c.is_ascii_lowercase()), "{text}");
+    assert_eq!(tokenizer.encode(text.as_str(), false).expect("encodes").get_ids(), ids);
+    for id in ids {
         let text = tokenizer.decode(&[id], true).expect("decodes");
-        assert!(!text.trim().is_empty() && text.chars().all(|c| c == ' ' || c.is_ascii_graphic()), "{id}: {text:?}");
+        assert_eq!(text.trim_start().len(), 4, "{id}: {text:?}");
     }
 }

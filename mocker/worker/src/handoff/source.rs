@@ -9,6 +9,12 @@ use dynosim_wire::bootstrap::{Action, Fact, Identity, IssuedAction, Message, Ord
 use super::channel::{Channel, Deadline};
 use super::rendezvous::Seat;
 use super::{HandoffError, Terms};
+#[cfg(not(test))]
+use crate::timer::sleep;
+
+/// Unit tests run on the runtime's clock, which they stop.
+#[cfg(test)]
+use tokio::time::sleep;
 
 /// What the destination is told when the source's request ends first (as published).
 const CANCELED: &str = "source request was canceled";
@@ -95,7 +101,7 @@ impl SourceSession {
         };
         // The destination has said what it misses, in whole blocks; all of that travels.
         let whole = KvTransfer { mode: TransferMode::FullPrompt, ..self.transfer };
-        self.during(tokio::time::sleep(Duration::from_nanos(whole.delay(tokens, 0).0))).await?;
+        self.during(sleep(Duration::from_nanos(whole.delay(tokens, 0).0))).await?;
         let activate = IssuedAction { id: 3, action: Action::ActivateDestination(Subject { handoff_id }) };
         self.send(&[Message::Action(activate)]).await?;
         self.acknowledged(activate.id).await

@@ -1,12 +1,18 @@
-//! The decision log: every arrival and every step of an engine as a line of JSON, so that a live run can be compared
-//! with an offline one.
+//! The decision log: all that steers an engine from outside and every step that it makes, a line of JSON each, so that a
+//! live run can be compared with an offline one.
 //!
 //! ```text
-//!   {"at":12,"arrived":0,"rank":null,"prompt_tokens":300,"output_tokens":4,"priority":0,"blocks":[…],"salt":7}
+//!   {"at":12,"arrived":0,"rank":null,"prompt":"by_role","prompt_tokens":300,"output_tokens":4,"priority":0,
+//!    "ignore_eos":false,"blocks":[…],"salt":7}
 //!   {"start":12,"ends":[20],"rank":0,"prefill":[1,0,300],"decode":[0,0],"admitted":[[0,0]],"preempted":[],
 //!    "reserved":[],"emitted":[[0,1]],"finished":[]}
 //!   {"at":25,"aborted":0}
+//!   {"at":31,"activated":1}      decode role: its KV has arrived
+//!   {"at":40,"released":2}       prefill role: its KV was taken over
 //! ```
+//!
+//! `prompt` is `here` if this engine computes it whatever its role. A rank that neither computed nor reserved anything in
+//! a step has no line.
 //!
 //! Times are nanoseconds since the worker's start; requests go by their numbers in the order of their making.
 
@@ -18,7 +24,7 @@ use dynosim_engine::{Nanos, Pass, RequestId, Step};
 use serde::Serialize;
 
 use crate::flight::{Flights, Serial};
-use crate::pace::Submission;
+use crate::pace::{Prompt, Submission};
 
 #[derive(Serialize)]
 #[allow(clippy::struct_field_names, reason = "the names are those in the log")]
@@ -26,6 +32,7 @@ struct Arrived<'a> {
     at: u64,
     arrived: u64,
     rank: Option<u32>,
+    prompt: &'static str,
     prompt_tokens: u32,
     output_tokens: u32,
     priority: i32,
@@ -34,10 +41,16 @@ struct Arrived<'a> {
     salt: u64,
 }
 
-#[derive(Serialize)]
-struct Aborted {
+/// What happened to a request that was there; one of the three.
+#[derive(Default, Serialize)]
+struct Told {
     at: u64,
-    aborted: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aborted: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    activated: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    released: Option<u64>,
 }
 
 /// What one rank did in a step.
@@ -88,6 +101,10 @@ impl DecisionLog {
             at: at.0,
             arrived: submission.serial.0,
             rank: submission.rank,
+            prompt: match submission.prompt {
+                Prompt::ByRole => "by_role",
+                Prompt::Here => "here",
+            },
             prompt_tokens: request.prompt_tokens,
             output_tokens: request.max_output_tokens,
             priority: request.priority,
@@ -98,7 +115,15 @@ impl DecisionLog {
     }
 
     pub(crate) fn aborted(&mut self, at: Nanos, serial: Serial) {
-        self.line(&Aborted { at: at.0, aborted: serial.0 });
+        self.line(&Told { at: at.0, aborted: Some(serial.0), ..Told::default() });
+    }
+
+    pub(crate) fn activated(&mut self, at: Nanos, serial: Serial) {
+        self.line(&Told { at: at.0, activated: Some(serial.0), ..Told::default() });
+    }
+
+    pub(crate) fn released(&mut self, at: Nanos, serial: Serial) {
+        self.line(&Told { at: at.0, released: Some(serial.0), ..Told::default() });
     }
 
     pub(crate) fn stepped(&mut self, step: &Step, flights: &Flights) {

@@ -17,6 +17,7 @@ use crate::handoff::{HandoffError, SourceSession};
 use crate::metrics::Held;
 use crate::pace::Prompt;
 use crate::progress::End;
+use crate::timer::sleep;
 use crate::tokens::OutputTokens;
 
 /// What a prefill worker tells the decode worker besides the handshake (as published).
@@ -188,7 +189,7 @@ impl<'a> Answer<'a> {
         let delay = self.serving.transfer.delay(prompt_tokens, 0);
         let leave = async {
             let Some(mut session) = source else {
-                tokio::time::sleep(Duration::from_nanos(delay.0)).await;
+                sleep(Duration::from_nanos(delay.0)).await;
                 request.release();
                 return Ok(());
             };

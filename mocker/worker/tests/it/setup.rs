@@ -9,6 +9,7 @@ use dynosim_wire::card::ModelFiles;
 use dynosim_wire::discovery::{Bucket, Change, Discovery, EndpointRecord, MemStore, Record};
 use dynosim_wire::protocol::{Annotated, EngineOutput, FinishReason, PreprocessedRequest, StopConditions};
 use dynosim_wire::request::{CallError, RequestClient};
+use dynosim_wire::response::ResponseStream;
 use dynosim_wire::{DiscoveryConfig, EndpointId, EventPlane, RequestPlane, Runtime};
 use dynosim_worker::{CacheTrace, Metrics, Several, System, Worker, WorkerConfig, engine_config, live_timing};
 use tokio::time::timeout;
@@ -93,18 +94,42 @@ impl Graph {
 
     /// The whole answer.
     pub(crate) async fn ask(&self, worker: &Worker, request: &PreprocessedRequest) -> Result<Answer, CallError> {
-        let target = self.endpoint(worker.id(), "generate").await;
         // The handoff wants a UUID, as frontends give.
         let id = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
-        let mut stream =
-            timeout(DEADLINE, self.client.call::<EngineOutput>(&target, id, request)).await.expect("in time")?;
-        let mut answer = Answer::default();
-        while let Some(item) = timeout(DEADLINE, stream.next()).await.expect("in time").expect("not broken") {
-            let Annotated { data: Some(output), .. } = item else { continue };
-            answer.tokens.extend(&output.token_ids);
-            answer.outputs.push(output);
+        let mut answering = self.call(worker, id, request).await?;
+        while answering.more().await {}
+        Ok(answering.answer)
+    }
+
+    /// An answer that has begun.
+    pub(crate) async fn call(
+        &self,
+        worker: &Worker,
+        id: &str,
+        request: &PreprocessedRequest,
+    ) -> Result<Answering, CallError> {
+        let target = self.endpoint(worker.id(), "generate").await;
+        let stream = timeout(DEADLINE, self.client.call(&target, id, request)).await.expect("in time")?;
+        Ok(Answering { stream, answer: Answer::default() })
+    }
+}
+
+/// An answer as it comes. Dropped, the worker is told that nobody wants it any more.
+pub(crate) struct Answering {
+    stream: ResponseStream<EngineOutput>,
+    pub(crate) answer: Answer,
+}
+
+impl Answering {
+    /// Waits for more of it; false after the end.
+    pub(crate) async fn more(&mut self) -> bool {
+        let next = timeout(DEADLINE, self.stream.next()).await.expect("in time").expect("not broken");
+        let Some(Annotated { data, .. }) = next else { return false };
+        if let Some(output) = data {
+            self.answer.tokens.extend(&output.token_ids);
+            self.answer.outputs.push(output);
         }
-        Ok(answer)
+        true
     }
 }
 

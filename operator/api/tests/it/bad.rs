@@ -28,6 +28,8 @@ fn every_bad_manifest_is_refused_with_its_place_and_reason() {
         ),
         (beta("[]"), format!("{name}: spec: has no components, at least 1 is needed")),
         (graph("v1alpha1", "{services: {}}"), format!("{name}: spec: has no components, at least 1 is needed")),
+        (graph("v1beta1", "{}"), format!("{name}: spec: missing field `components`")),
+        (graph("v1alpha1", "{}"), format!("{name}: spec: missing field `services`")),
         (
             beta("[{name: a}, {name: A}]"),
             format!("{name}: spec.components[1].name: `A` is also the name of spec.components[0] (case does not count)"),

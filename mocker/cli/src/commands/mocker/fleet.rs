@@ -7,6 +7,7 @@ use std::time::Duration;
 use dynosim_wire::request::RequestServer;
 use dynosim_worker::{Metrics, Several, System, Worker, WorkerConfig, engine_config};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::settings::Settings;
 use crate::failure::Failure;
@@ -22,15 +23,28 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts the workers one after the other and waits until all of them can be found.
-    pub(crate) async fn start(settings: Settings) -> Result<Self, Failure> {
+    /// Starts the workers one after the other and waits until all of them can be found. Told to stop, it comes back with
+    /// those that it has; if one fails, the others leave.
+    pub(crate) async fn start(settings: Settings, stop: &CancellationToken) -> Result<Self, Failure> {
         let system = system(&settings).await?;
+        let (model_name, grace) = (settings.model_name.clone(), settings.grace);
+        let mut fleet = Self { workers: Vec::new(), model_name, system, grace };
+        match fleet.fill(settings, stop).await {
+            Ok(()) => Ok(fleet),
+            Err(failure) => {
+                Box::new(fleet).drain().await;
+                Err(failure)
+            }
+        }
+    }
+
+    async fn fill(&mut self, settings: Settings, stop: &CancellationToken) -> Result<(), Failure> {
         let server = RequestServer::start(&settings.runtime).await.map_err(Failure::io)?;
-        let grace = settings.grace;
-        let mut fleet =
-            Self { workers: Vec::new(), model_name: settings.model_name.clone(), system: system.clone(), grace };
         for (number, args) in settings.args.iter().enumerate() {
-            tokio::time::sleep(settings.stagger.before(number)).await;
+            let turn = tokio::time::sleep(settings.stagger.before(number));
+            if stop.run_until_cancelled(turn).await.is_none() {
+                return Ok(());
+            }
             let engine = engine_config(args, number as u64, settings.timing.clone(), settings.cache_trace);
             let config = WorkerConfig {
                 runtime: settings.runtime.clone(),
@@ -42,16 +56,19 @@ impl Fleet {
                 model_name: settings.model_name.clone(),
                 source_path: settings.source_path.clone(),
                 replayed: settings.replayed.clone(),
-                system: system.clone(),
+                system: self.system.clone(),
                 decision_log: settings.decision_log.as_deref().map(|path| log_of(path, number, settings.args.len())),
                 cache_trace: settings.cache_trace,
             };
-            fleet.workers.push(Worker::start(config).await.map_err(Failure::io)?);
+            self.workers.push(Worker::start(config).await.map_err(Failure::io)?);
         }
-        for worker in &mut fleet.workers {
-            worker.ready().await.map_err(Failure::io)?;
+        for worker in &mut self.workers {
+            match stop.run_until_cancelled(worker.ready()).await {
+                Some(ready) => ready.map_err(Failure::io)?,
+                None => return Ok(()),
+            }
         }
-        Ok(fleet)
+        Ok(())
     }
 }
 

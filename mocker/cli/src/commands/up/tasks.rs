@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use dynosim_wire::discovery::MemStore;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::invocation::Program;
 use super::plan::{Part, Plan};
@@ -148,7 +149,8 @@ async fn start(part: Part, parsed: Parsed, store: MemStore) -> Result<(Part, Box
         }
         Parsed::Mocker(mut flags) => {
             flags.runtime = RuntimeFlags::in_process();
-            mocker::start(*flags, &env, Some(&store)).await.map_err(named)?
+            // All parts end with this process; nobody else has heard of them.
+            mocker::start(*flags, &env, Some(&store), &CancellationToken::new()).await.map_err(named)?
         }
     };
     Ok((part, component))

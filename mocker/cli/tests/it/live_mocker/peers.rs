@@ -57,12 +57,26 @@ impl Children {
 
     /// Starts workers and waits for their line. Its number is for [`Children::stop`].
     pub(crate) fn mocker(&mut self, flags: &[&str]) -> usize {
+        let number = self.start_mocker(flags);
+        let process = &self.running[number];
+        wait_until("the worker's line", || process.log().lines().any(|line| line.starts_with("mocker: ")));
+        number
+    }
+
+    /// Starts workers.
+    pub(crate) fn start_mocker(&mut self, flags: &[&str]) -> usize {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dynosim"));
         command.args(["mocker", "--model-path", "no/such/model", "--model-name", "tiny"]).args(flags);
         command.env("DYN_TCP_RPC_HOST", "127.0.0.1");
-        let process = self.start(command);
-        wait_until("the worker's line", || process.log().lines().any(|line| line.starts_with("mocker: ")));
+        self.start(command);
         self.running.len() - 1
+    }
+
+    /// Waits until a process has ended by itself.
+    pub(crate) fn wait(&mut self, number: usize) -> ExitStatus {
+        let process = &mut self.running[number];
+        wait_until("its end", || process.has_ended());
+        process.wait()
     }
 
     /// Tells a process to stop (SIGTERM) and waits until it has.
