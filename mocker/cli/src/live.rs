@@ -2,16 +2,19 @@
 //! serving graph runs in this process.
 #![allow(clippy::doc_markdown, reason = "doc comments are help texts here")]
 
+mod pod;
 pub(crate) mod process;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use dynosim_wire::discovery::MemStore;
+use dynosim_wire::runtime::advertised_host;
 use dynosim_wire::{DiscoveryConfig, EventPlane, RequestPlane, Runtime};
 
 use crate::failure::Failure;
@@ -109,7 +112,7 @@ pub(crate) struct RuntimeFlags {
     /// How responses travel [env: DYN_RESPONSE_PLANE] [default: tcp]
     #[arg(long, value_enum, value_name = "PLANE")]
     pub(crate) response_plane: Option<ResponsePlaneKind>,
-    /// How events travel [env: DYN_EVENT_PLANE] [default: zmq with file and mem, nats with etcd and kubernetes]
+    /// How events travel [env: DYN_EVENT_PLANE] [default: zmq with file and mem; nats with etcd; with kubernetes nats if NATS_SERVER is set, else zmq]
     #[arg(long, value_enum, value_name = "PLANE")]
     pub(crate) event_plane: Option<EventPlaneKind>,
 }
@@ -145,10 +148,15 @@ impl RuntimeFlags {
         let event_plane = match self.event_plane {
             Some(plane) => plane,
             None => env.choose("DYN_EVENT_PLANE")?.unwrap_or(match backend {
-                DiscoveryBackend::File | DiscoveryBackend::Mem => EventPlaneKind::Zmq,
-                DiscoveryBackend::Etcd | DiscoveryBackend::Kubernetes => EventPlaneKind::Nats,
+                DiscoveryBackend::Etcd => EventPlaneKind::Nats,
+                DiscoveryBackend::Kubernetes if env.get("NATS_SERVER").is_some() => EventPlaneKind::Nats,
+                DiscoveryBackend::Kubernetes | DiscoveryBackend::File | DiscoveryBackend::Mem => EventPlaneKind::Zmq,
             }),
         };
+        let host = env.parse("DYN_TCP_RPC_HOST", "an IP address")?;
+        if backend == DiscoveryBackend::Kubernetes {
+            check_reachable(host)?;
+        }
         Ok(Runtime {
             discovery: discovery(backend, env, mem)?,
             request_plane: match request_plane {
@@ -159,9 +167,27 @@ impl RuntimeFlags {
                 EventPlaneKind::Zmq => EventPlane::Zmq,
                 EventPlaneKind::Nats => EventPlane::Nats(nats()),
             },
-            host: env.parse("DYN_TCP_RPC_HOST", "an IP address")?,
+            host,
             port: env.parse("DYN_TCP_RPC_PORT", "a port")?.unwrap_or(0),
+            event_host: env.parse("DYN_EVENT_PLANE_HOST", "an IP address")?,
+            handoff_host: env.parse("DYN_HTTP_RPC_HOST", "an IP address")?,
         })
+    }
+}
+
+/// Loopback leads other pods to themselves: without another address to give them, requests would hang.
+fn check_reachable(host: Option<IpAddr>) -> Result<(), Failure> {
+    let advertised = advertised_host(host);
+    match host {
+        None if advertised.is_loopback() => Err(Failure::input(
+            "DYN_TCP_RPC_HOST: is needed with discovery backend `kubernetes`, as this machine has no address but loopback \
+             (allowed: the pod's IP address)",
+        )),
+        Some(_) if advertised.is_loopback() => {
+            tracing::warn!(DYN_TCP_RPC_HOST = %advertised, "other pods cannot reach loopback");
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -183,9 +209,7 @@ fn discovery(backend: DiscoveryBackend, env: &Env, mem: Option<&MemStore>) -> Re
             ttl: Duration::from_secs(env.parse("ETCD_LEASE_TTL", "whole seconds")?.unwrap_or(ETCD_LEASE_TTL_S)),
         },
         DiscoveryBackend::Kubernetes => {
-            return Err(Failure::input(
-                "discovery backend `kubernetes`: comes with the operator; this version takes etcd, file and mem",
-            ));
+            DiscoveryConfig::Kubernetes { pod: pod::identity(env, Path::new(pod::PODINFO))?, kubeconfig: None }
         }
     })
 }

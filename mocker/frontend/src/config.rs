@@ -38,7 +38,8 @@ pub enum NamespaceScope {
     Exact(String),
     /// All that begin with it.
     Prefix(String),
-    /// It, and its generations: it with a hyphen and a worker hash of 8 hex digits. Others that begin alike stay out.
+    /// It, and its generations: it with a hyphen and a worker hash of 8 lower-case hex digits, or with `-legacy`. Others
+    /// that begin alike stay out.
     Generations(String),
 }
 
@@ -59,16 +60,18 @@ impl NamespaceScope {
             Self::Exact(only) => namespace == only,
             Self::Generations(base) => match namespace.strip_prefix(base.as_str()) {
                 Some("") => true,
-                Some(rest) => rest.strip_prefix('-').is_some_and(is_worker_hash),
+                Some(rest) => rest.strip_prefix('-').is_some_and(is_generation),
                 None => false,
             },
         }
     }
 }
 
-fn is_worker_hash(text: &str) -> bool {
+/// A worker hash, or the word for workers from before there were hashes.
+fn is_generation(suffix: &str) -> bool {
     const DIGITS: usize = 8;
-    text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let digits = || suffix.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    suffix == "legacy" || (suffix.len() == DIGITS && digits())
 }
 
 /// When requests go on at another worker.
@@ -204,14 +207,21 @@ mod tests {
 
     #[test]
     fn generations_of_a_namespace_are_told_from_namespaces_that_begin_alike() {
-        let scope = NamespaceScope::Generations("default-foo".to_owned());
+        let scope = NamespaceScope::Generations("probe-g".to_owned());
+        // What the release keeps of these.
         for (namespace, covered) in [
-            ("default-foo", true),
-            ("default-foo-0a1b2c3d", true),
-            ("default-foo-bar", false),
-            ("default-foo-0a1b2c3", false),
-            ("default-foobar", false),
-            ("default-fo", false),
+            ("probe-g", true),
+            ("probe-g-12345678", true),
+            ("probe-g-abcdef01", true),
+            ("probe-g-legacy", true),
+            ("probe-g-ABCDEF02", false),
+            ("probe-g-1234567", false),
+            ("probe-gx", false),
+            ("probe-g-foo", false),
+            ("probe-g-12345678-x", false),
+            ("probe-", false),
+            ("dynamo", false),
+            ("other", false),
         ] {
             assert_eq!(scope.covers(namespace), covered, "{namespace}");
         }

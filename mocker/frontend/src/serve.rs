@@ -87,7 +87,7 @@ impl Service for Serving {
     }
 
     fn health(&self) -> Page {
-        health::health(&self.registry.instances())
+        health::health(&self.registry.instances(), self.registry.knows())
     }
 
     fn live(&self) -> Page {

@@ -1,7 +1,9 @@
 //! Who is there: records of endpoints, models and event channels, in one of several stores.
 
+mod backoff;
 mod etcd;
 mod file;
+mod kubernetes;
 mod mem;
 mod record;
 mod view;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+pub use kubernetes::{NameError, PodIdentity, PodUnit, check_name};
 pub use mem::MemStore;
 pub use record::{
     Bucket, ChannelRecord, ChannelTransport, EndpointRecord, Key, ModelRecord, Record, RecordError, Scope,
@@ -36,6 +39,14 @@ pub enum DiscoveryError {
     Etcd {
         /// Which.
         endpoint: String,
+        /// Why.
+        reason: String,
+    },
+    /// The Kubernetes API.
+    #[error("Kubernetes {server}: {reason}")]
+    Kubernetes {
+        /// Its address.
+        server: String,
         /// Why.
         reason: String,
     },
@@ -77,10 +88,12 @@ pub(crate) type Done<'a, T> = Pin<Box<dyn Future<Output = Result<T, DiscoveryErr
 
 /// One kind of store. Everything that is put belongs to the handle and goes with it.
 pub(crate) trait Backend: Send + Sync + std::fmt::Debug {
-    /// The id that instances of this handle have: the lease in etcd, else a random number.
+    /// The id that instances of this handle have: the lease in etcd, a hash of the object's name in Kubernetes, else a
+    /// random number.
     fn instance_id(&self) -> u64;
-    /// Writes a record of this handle; from then on it is kept alive (and written again if the store lost it).
-    fn put<'a>(&'a self, key: &'a Key, record: &'a Record) -> Done<'a, ()>;
+    /// Writes records of this handle in this order, or all at once where the store can; from then on they are kept alive
+    /// (and written again if the store lost them).
+    fn put<'a>(&'a self, records: &'a [(Key, &'a Record)]) -> Done<'a, ()>;
     /// Removes a record of this handle.
     fn remove<'a>(&'a self, key: &'a Key) -> Done<'a, ()>;
     /// Watches the keys of a bucket that begin with `prefix`.
@@ -108,6 +121,9 @@ impl Discovery {
             DiscoveryConfig::Mem(store) => Arc::new(mem::MemBackend::new(store)),
             DiscoveryConfig::File { root, ttl } => Arc::new(file::FileBackend::open(root, *ttl).await?),
             DiscoveryConfig::Etcd { endpoints, ttl } => Arc::new(etcd::EtcdBackend::connect(endpoints, *ttl).await?),
+            DiscoveryConfig::Kubernetes { pod, kubeconfig } => {
+                Arc::new(kubernetes::KubernetesBackend::find(pod, kubeconfig.as_deref()).await?)
+            }
         };
         Ok(Self { backend })
     }
@@ -120,8 +136,14 @@ impl Discovery {
     /// Writes a record under its own key; it lives until removed, closed, or this process dies.
     pub async fn put(&self, record: &Record) -> Result<Key, DiscoveryError> {
         let key = record.key();
-        self.backend.put(&key, record).await?;
+        self.backend.put(&[(key.clone(), record)]).await?;
         Ok(key)
+    }
+
+    /// As [`Self::put`], for several in this order; a store that can shows them to others at once.
+    pub async fn put_all(&self, records: &[Record]) -> Result<(), DiscoveryError> {
+        let keyed: Vec<_> = records.iter().map(|record| (record.key(), record)).collect();
+        self.backend.put(&keyed).await
     }
 
     /// Removes a record that this handle has put.

@@ -1,7 +1,7 @@
 //! Dynamo's live contract, release 1.6: what workers, frontends, routers and planners say to each other.
 //!
 //! ```text
-//!             discovery (mem, file, etcd)             who is there: endpoints, model cards, event channels
+//!             discovery (mem, file, etcd, kubernetes) who is there: endpoints, model cards, event channels
 //!   frontend ───────────── request plane (tcp, nats) ────────────► worker
 //!            ◄──────────── response plane (tcp, worker dials) ────
 //!            ◄──────────── event plane (zmq, nats) ───────────────  KV events, load, forward-pass metrics
@@ -11,10 +11,10 @@
 //! Invariants:
 //! - every frame, header, connection count and queue has a limit with a named constant ([`limits`]);
 //! - a peer that stops reading never makes memory grow: events are dropped, oldest first, and counted; requests wait;
-//! - what is in discovery goes when its owner goes: by its word at shutdown, by its lease when it dies;
+//! - what is in discovery goes when its owner goes: by its word at shutdown, by its lease or its pod when it dies;
 //! - unknown fields of a peer are ignored, missing ones take the default of the release that introduced them.
 //!
-//! Not here: what a worker computes, how a frontend chooses, the Kubernetes backend of discovery.
+//! Not here: what a worker computes, how a frontend chooses.
 
 pub mod bootstrap;
 pub mod card;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::discovery::MemStore;
+use crate::discovery::{MemStore, PodIdentity};
 
 /// Where records are kept.
 #[derive(Clone, Debug)]
@@ -24,6 +24,13 @@ pub enum DiscoveryConfig {
         endpoints: Vec<String>,
         /// Life of the lease without keep-alive.
         ttl: Duration,
+    },
+    /// In a Kubernetes cluster, as an object that belongs to a pod.
+    Kubernetes {
+        /// The pod, and its namespace, which alone is looked at.
+        pod: PodIdentity,
+        /// Where and as whom to reach the cluster; none: `KUBECONFIG`, else `~/.kube/config`, else the pod's service account.
+        kubeconfig: Option<PathBuf>,
     },
 }
 
@@ -59,6 +66,16 @@ pub struct Runtime {
     pub host: Option<IpAddr>,
     /// Port of the request plane's server (`DYN_TCP_RPC_PORT`); 0: any.
     pub port: u16,
+    /// Address that event sockets are advertised at (`DYN_EVENT_PLANE_HOST`) if not at [`Self::host`]; they then listen on
+    /// all interfaces.
+    pub event_host: Option<IpAddr>,
+    /// As above for the port where decode workers fetch KV (`DYN_HTTP_RPC_HOST`).
+    pub handoff_host: Option<IpAddr>,
+}
+
+/// Where a server of a plane listens, and where others reach it: at `own` if it has an address of its own, else at `host`.
+pub fn listen_and_advertise(own: Option<IpAddr>, host: Option<IpAddr>) -> (Option<IpAddr>, IpAddr) {
+    if own.is_some() { (None, advertised_host(own)) } else { (host, advertised_host(host)) }
 }
 
 /// The address that others reach this machine at: that of the interface with the default route, or loopback if none.

@@ -11,7 +11,8 @@ const OUTPUT_REPLAY_CONSUMER: &str = "output_replay_consumer";
 
 /// The card of a worker; `source` is where decode workers fetch KV.
 pub(crate) fn card(config: &WorkerConfig, source: Option<&DisaggregatedEndpoint>) -> ModelCard {
-    let base_url = config.system.serve_model(&config.endpoint, &config.model_name, &config.model);
+    let host = config.runtime.host;
+    let base_url = config.system.serve_model(&config.endpoint, &config.model_name, &config.model, host);
     let files = config.model.card(&config.model_name, &config.source_path, base_url.as_deref());
     let context_length = config.args.max_model_len.unwrap_or(0);
     let (worker_type, model_type, needs) = match config.role() {

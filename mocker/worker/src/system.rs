@@ -159,10 +159,17 @@ impl System {
         self.lock().uptimes.push(gauge);
     }
 
-    /// Serves a model's files; what comes back is the URL of their folder. None without a port.
-    pub(crate) fn serve_model(&self, endpoint: &EndpointId, model_name: &str, files: &ModelFiles) -> Option<String> {
+    /// Serves a model's files; what comes back is the URL of their folder. None without a port. Others reach the port at
+    /// its own address if it has one, else at that of the process, `host`.
+    pub(crate) fn serve_model(
+        &self,
+        endpoint: &EndpointId,
+        model_name: &str,
+        files: &ModelFiles,
+        host: Option<IpAddr>,
+    ) -> Option<String> {
         let address = self.address?;
-        let host = advertised_host(Some(address.ip()));
+        let host = advertised_host(Some(address.ip()).filter(|own| !own.is_unspecified()).or(host));
         let slug = dynosim_wire::card::slug(model_name);
         let path = format!("{}/{slug}/_base", endpoint.path());
         self.lock().folders.insert(path.clone(), files.folder.clone());

@@ -13,6 +13,7 @@ use dynosim_wire::bootstrap::EngineType as Peer;
 use dynosim_wire::discovery::{Discovery, DiscoveryError, ModelRecord, Record};
 use dynosim_wire::event::EventError;
 use dynosim_wire::request::{RequestServer, ServerError};
+use dynosim_wire::runtime::listen_and_advertise;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -139,7 +140,7 @@ impl Worker {
         let config = self.config.clone();
         let (discovery, server) = (self.discovery.clone(), self.server.clone());
         let handler = Arc::new(Generate(self.serving.clone()));
-        let leave = self.leave.clone();
+        let (leave, recoveries) = (self.leave.clone(), self.recoveries.clone());
         let source = match &self.serving.handoffs {
             Handoffs::Source(listener) => Some(listener.endpoint()),
             Handoffs::None | Handoffs::Destination(_) => None,
@@ -147,15 +148,17 @@ impl Worker {
         let register = async move {
             tokio::time::sleep(startup(&config)).await;
             let worker_id = discovery.instance_id();
-            publishers.register(&config, &discovery, &server).await?;
-            let record = server.serve(&config.endpoint, worker_id, handler).await?;
-            discovery.put(&Record::Endpoint(record)).await?;
+            let mut records = publishers.serve(&config, worker_id, &server).await?;
+            records.push(Record::Endpoint(server.serve(&config.endpoint, worker_id, handler).await?));
             let EndpointId { namespace, component, name: endpoint } = config.endpoint.clone();
             let card_json = crate::card::card(&config, source.as_ref());
             let model =
                 ModelRecord { namespace, component, endpoint, instance_id: worker_id, card_json, model_suffix: None };
-            discovery.put(&Record::Model(Box::new(model))).await?;
-            config.system.set(&config.endpoint.name, worker_id, Readiness::Ready);
+            records.push(Record::Model(Box::new(model)));
+            discovery.put_all(&records).await?;
+            for endpoint in recoveries.iter().chain([&config.endpoint]) {
+                config.system.set(&endpoint.name, worker_id, Readiness::Ready);
+            }
             tracing::info!(endpoint = %config.endpoint, worker = %format_args!("{worker_id:x}"), "worker is ready");
             Ok(())
         };
@@ -211,7 +214,10 @@ fn handoffs(config: &WorkerConfig) -> Result<Handoffs, WorkerError> {
         Terms::new(engine, config.transfer()).map(|terms| Terms { session, ..terms })
     };
     Ok(match (config.role(), config.args.bootstrap_port) {
-        (Role::Prefill, Some(port)) => Handoffs::Source(HandoffListener::bind(config.runtime.host, port, terms()?)?),
+        (Role::Prefill, Some(port)) => {
+            let (host, advertised) = listen_and_advertise(config.runtime.handoff_host, config.runtime.host);
+            Handoffs::Source(HandoffListener::bind(host, port, terms()?)?.advertised_at(advertised))
+        }
         (Role::Decode, _) if engine != Peer::Trtllm => Handoffs::Destination(terms()?),
         _ => Handoffs::None,
     })

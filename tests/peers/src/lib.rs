@@ -6,6 +6,7 @@
 mod api_server;
 mod authority;
 mod golden;
+mod namespace;
 mod process;
 mod servers;
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 pub use api_server::ApiServer;
 pub use golden::assert_golden;
+pub use namespace::{Namespace, WORKER_METADATA};
 pub use process::Process;
 pub use servers::{Etcd, Nats};
 

@@ -1,7 +1,7 @@
 //! `dynosim mocker` behind the published frontend, and its flags.
 
 mod flags;
-mod peers;
+pub(crate) mod peers;
 
 use dynosim_peers::{free_port, release, wait_until};
 use peers::{Children, Http};
@@ -16,11 +16,11 @@ fn graph(children: &mut Children, python: &std::path::Path, mockers: &[&[&str]])
     http
 }
 
-const PROMPT: &str = "Tell me what a simulated engine is good for, at some length, so that there are full blocks of tokens \
+pub(crate) const PROMPT: &str = "Tell me what a simulated engine is good for, at some length, so that there are full blocks of tokens \
                       to find again when the same question is asked a second time, which is what this test is about.";
 
 /// The second identical prompt is found in the cache by worker and router.
-fn check_caching(http: &Http) {
+pub(crate) fn check_caching(http: &Http) {
     let first = http.chat("tiny", PROMPT, 20);
     assert_eq!(first["usage"]["completion_tokens"], 20, "{first}");
     assert_eq!(first["choices"][0]["finish_reason"], "length");

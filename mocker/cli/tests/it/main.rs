@@ -16,6 +16,7 @@ mod golden;
 mod help;
 mod later_flags;
 mod limits;
+mod live_kubernetes;
 mod live_mocker;
 mod load;
 mod mutations;

@@ -1,12 +1,15 @@
 //! Follows discovery and says which models are served.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use dynosim_wire::discovery::{Bucket, Change, Discovery, EndpointRecord, Watch};
 use futures_util::FutureExt;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 
 use super::books::{Books, Card, GroupKey, Members};
 use super::group::{Group, Pools};
@@ -20,6 +23,9 @@ const MAX_REMEMBERED_MODELS: usize = 64;
 /// Changes that are taken in before the models are told anew.
 const MAX_CHANGES_AT_ONCE: usize = 1024;
 
+/// A first view of discovery is shown after that long, even if files of its models could not be read yet.
+const FIRST_VIEW_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Instances that are there, in order of their keys.
 pub(crate) type Instances = Arc<RwLock<Arc<[EndpointRecord]>>>;
 
@@ -28,6 +34,8 @@ pub(crate) type Instances = Arc<RwLock<Arc<[EndpointRecord]>>>;
 pub(crate) struct Registry {
     pub(crate) models: Arc<Models>,
     instances: Instances,
+    /// Everything that was there at the beginning is known, and models that were there can be asked.
+    knows: Arc<AtomicBool>,
     /// How many models are ready.
     ready: watch::Receiver<usize>,
     task: JoinHandle<()>,
@@ -45,11 +53,15 @@ impl Registry {
         let watches = [Bucket::Instances, Bucket::Models].map(|bucket| discovery.watch(bucket, &prefix));
         let (models, instances) = (Arc::new(Models::default()), Instances::new(RwLock::new(Arc::from([]))));
         let (told_ready, ready) = watch::channel(0);
+        let knows = Arc::new(AtomicBool::new(false));
         let follower = Follower {
             told_ready,
             scope: scope.clone(),
             models: Arc::clone(&models),
             instances: Arc::clone(&instances),
+            unsynced: watches.len(),
+            patience: None,
+            knows: Arc::clone(&knows),
             books: Books::default(),
             texts: Texts::default(),
             groups: BTreeMap::new(),
@@ -64,7 +76,12 @@ impl Registry {
             follower.follow(watches).await;
             drop(discovery);
         });
-        Self { models, instances, ready, task }
+        Self { models, instances, knows, ready, task }
+    }
+
+    /// Everything that was there at the beginning is known, and models that were there can be asked.
+    pub(crate) fn knows(&self) -> bool {
+        self.knows.load(Relaxed)
     }
 
     /// How many models are ready, now and later.
@@ -89,6 +106,11 @@ struct Follower {
     scope: NamespaceScope,
     models: Arc<Models>,
     instances: Instances,
+    /// Watches that have not told all that was there.
+    unsynced: usize,
+    /// When the first view is shown at the latest, once all watches are in step.
+    patience: Option<Instant>,
+    knows: Arc<AtomicBool>,
     books: Books,
     texts: Texts,
     /// Every group that was made and is not forgotten, also those without workers now.
@@ -105,20 +127,31 @@ struct Follower {
 impl Follower {
     /// Takes a change of what is in scope; true if it changes what can be served.
     fn apply(&mut self, change: Change) -> bool {
-        let (Change::Put(key, _) | Change::Removed(key)) = &change else { return self.books.apply(change) };
+        let (Change::Put(key, _) | Change::Removed(key)) = &change else {
+            self.unsynced = self.unsynced.saturating_sub(1);
+            return true;
+        };
         let namespace = key.path.split('/').next().unwrap_or_default();
         self.scope.covers(namespace) && self.books.apply(change)
     }
 
     async fn follow(mut self, [mut instances, mut models]: [Watch; 2]) {
         loop {
+            let patience = self.patience.filter(|_| !self.knows.load(Relaxed));
             let change = tokio::select! {
                 change = instances.next() => change,
                 change = models.next() => change,
-                () = self.texts.loaded() => Some(Change::Synced),
+                () = self.texts.loaded() => {
+                    self.tell();
+                    continue;
+                }
+                () = sleep_until(patience.unwrap_or_else(Instant::now)), if patience.is_some() => {
+                    self.knows.store(true, Relaxed);
+                    continue;
+                }
             };
             let Some(change) = change else { return };
-            let mut told = matches!(change, Change::Synced) | self.apply(change);
+            let mut told = self.apply(change);
             for _ in 0..MAX_CHANGES_AT_ONCE {
                 let next = instances.next().now_or_never().or_else(|| models.next().now_or_never());
                 let Some(Some(change)) = next else { break };
@@ -163,6 +196,12 @@ impl Follower {
         // Last: who sees an instance go on `/health` can rely on it getting no more requests.
         let there: Arc<[EndpointRecord]> = self.books.instances.values().cloned().collect();
         *self.instances.write().unwrap_or_else(PoisonError::into_inner) = there;
+        if self.unsynced == 0 {
+            self.patience.get_or_insert_with(|| Instant::now() + FIRST_VIEW_PATIENCE);
+            if self.texts.is_idle() {
+                self.knows.store(true, Relaxed);
+            }
+        }
     }
 
     /// Lets go of what nobody needs any more.

@@ -68,6 +68,11 @@ impl Texts {
         }
     }
 
+    /// Nothing is being read.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.loads.is_empty()
+    }
+
     /// Forgets those whose cards have gone.
     pub(crate) fn keep(&mut self, wanted: impl Fn(&str) -> bool) {
         self.states.retain(|identity, state| matches!(state, State::Loading) || wanted(identity));

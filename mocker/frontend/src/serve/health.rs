@@ -21,10 +21,12 @@ struct Live {
     message: &'static str,
 }
 
-/// Who is there. A frontend without workers is healthy too.
-pub(super) fn health(instances: &[EndpointRecord]) -> Page {
+/// Who is there. A frontend without workers is healthy too, but not one that does not know yet who is there.
+pub(super) fn health(instances: &[EndpointRecord], knows: bool) -> Page {
     let endpoints = instances.iter().map(|instance| format!("dyn://{}", instance.id())).collect();
-    page(&Health { status: "healthy", endpoints, instances })
+    let (status, code) =
+        if knows { ("healthy", StatusCode::OK) } else { ("starting", StatusCode::SERVICE_UNAVAILABLE) };
+    Page { status: code, ..page(&Health { status, endpoints, instances }) }
 }
 
 /// The server answers.

@@ -73,6 +73,8 @@ pub(crate) fn runtime_at(discovery: DiscoveryConfig) -> Runtime {
         event_plane: EventPlane::Zmq,
         host: Some(std::net::Ipv4Addr::LOCALHOST.into()),
         port: 0,
+        event_host: None,
+        handoff_host: None,
     }
 }
 

@@ -6,7 +6,6 @@
 //! ```
 //! The lease's id is the instance id. If the store loses the lease, the same id is granted again.
 
-mod backoff;
 mod client;
 mod keeper;
 mod message;
@@ -20,10 +19,10 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::backoff::Backoff;
 use super::view::Views;
 use super::{Backend, Bucket, DiscoveryError, Done, Key, Record, Watch};
 use crate::limits::MAX_QUEUED_WRITES;
-use backoff::Backoff;
 use client::EtcdClient;
 use keeper::{Command, Keeper};
 use message::Fault;
@@ -97,10 +96,13 @@ impl Backend for EtcdBackend {
         self.lease.unsigned_abs()
     }
 
-    fn put<'a>(&'a self, key: &'a Key, record: &'a Record) -> Done<'a, ()> {
+    fn put<'a>(&'a self, records: &'a [(Key, &'a Record)]) -> Done<'a, ()> {
         Box::pin(async move {
-            let value = record.to_json()?;
-            self.ask(|reply| Command::Put(key.clone(), value, reply)).await
+            for (key, record) in records {
+                let value = record.to_json()?;
+                self.ask(|reply| Command::Put(key.clone(), value, reply)).await?;
+            }
+            Ok(())
         })
     }
 

@@ -89,10 +89,13 @@ impl Backend for FileBackend {
         self.instance_id
     }
 
-    fn put<'a>(&'a self, key: &'a Key, record: &'a Record) -> Done<'a, ()> {
+    fn put<'a>(&'a self, records: &'a [(Key, &'a Record)]) -> Done<'a, ()> {
         Box::pin(async move {
-            let value = record.to_json()?;
-            self.ask(|reply| Command::Put(key.clone(), value, reply)).await
+            for (key, record) in records {
+                let value = record.to_json()?;
+                self.ask(|reply| Command::Put(key.clone(), value, reply)).await?;
+            }
+            Ok(())
         })
     }
 

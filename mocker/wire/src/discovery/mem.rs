@@ -89,12 +89,14 @@ impl Backend for MemBackend {
         self.instance_id
     }
 
-    fn put<'a>(&'a self, key: &'a Key, record: &'a Record) -> Done<'a, ()> {
+    fn put<'a>(&'a self, records: &'a [(Key, &'a Record)]) -> Done<'a, ()> {
         Box::pin(async move {
             if self.closed.is_cancelled() {
                 return Err(DiscoveryError::Closed);
             }
-            self.shared.put(self.instance_id, key, record);
+            for (key, record) in records {
+                self.shared.put(self.instance_id, key, record);
+            }
             Ok(())
         })
     }

@@ -306,6 +306,13 @@ impl Record {
         if named == id { Ok(()) } else { Err(format!("the key names instance {named:x}, the value {id:x}")) }
     }
 
+    /// Its value, for stores that keep JSON.
+    pub(crate) fn to_value(&self) -> Result<serde_json::Value, RecordError> {
+        self.to_json()?;
+        let bad = |error: serde_json::Error| RecordError { key: self.key().to_string(), reason: error.to_string() };
+        serde_json::to_value(self).map_err(bad)
+    }
+
     /// Its value as text.
     pub fn to_json(&self) -> Result<Vec<u8>, RecordError> {
         let bad = |reason: String| RecordError { key: self.key().to_string(), reason };
@@ -322,4 +329,4 @@ fn check_size(value: &[u8]) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -10,7 +10,7 @@ use super::zmtp::publish::PubSocket;
 use crate::codec::{Codec, CodecError};
 use crate::discovery::{ChannelRecord, ChannelTransport, Scope};
 use crate::limits::MAX_ZMQ_FRAME_BYTES;
-use crate::runtime::{EventPlane, Runtime, advertised_host};
+use crate::runtime::{EventPlane, Runtime, listen_and_advertise};
 use crate::time::unix_ms;
 
 /// A publisher or subscriber that cannot be started.
@@ -85,12 +85,12 @@ impl EventPublisher {
     pub async fn start(runtime: &Runtime, scope: Scope, topic: &str) -> Result<Self, EventError> {
         let (way, transport) = match &runtime.event_plane {
             EventPlane::Zmq => {
-                let socket = PubSocket::bind(runtime.host, 0, topic).await.map_err(|source| EventError::Bind {
-                    address: runtime.host.map_or_else(|| "0.0.0.0".to_owned(), |host| host.to_string()),
+                let (host, advertised) = listen_and_advertise(runtime.event_host, runtime.host);
+                let socket = PubSocket::bind(host, 0, topic).await.map_err(|source| EventError::Bind {
+                    address: host.map_or_else(|| "0.0.0.0".to_owned(), |host| host.to_string()),
                     source,
                 })?;
-                let advertised = (advertised_host(runtime.host), socket.address().port());
-                let endpoint = format!("tcp://{}", std::net::SocketAddr::from(advertised));
+                let endpoint = format!("tcp://{}", std::net::SocketAddr::new(advertised, socket.address().port()));
                 (Way::Zmq(socket), ChannelTransport::Zmq { endpoint })
             }
             EventPlane::Nats(server) => {

@@ -204,6 +204,8 @@ mod tests {
             event_plane: EventPlane::Zmq,
             host: None,
             port: 0,
+            event_host: None,
+            handoff_host: None,
         };
         let channel = ChannelRecord {
             scope: Scope::Namespace { namespace: "dynamo".to_owned() },

@@ -25,6 +25,8 @@ fn runtime(event_plane: EventPlane) -> Runtime {
         event_plane,
         host: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         port: 0,
+        event_host: None,
+        handoff_host: None,
     }
 }
 

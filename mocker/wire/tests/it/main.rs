@@ -6,6 +6,7 @@ mod discovery_etcd;
 mod discovery_etcd_faults;
 mod discovery_file;
 mod discovery_file_faults;
+mod discovery_kubernetes;
 mod discovery_mem;
 mod discovery_upstream;
 mod events;

@@ -27,6 +27,8 @@ fn runtime(request_plane: RequestPlane) -> Runtime {
         event_plane: EventPlane::Zmq,
         host: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         port: 0,
+        event_host: None,
+        handoff_host: None,
     }
 }
 

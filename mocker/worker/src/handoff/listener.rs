@@ -55,6 +55,12 @@ impl HandoffListener {
         Ok(Self { rendezvous, port, host, _stop: stop.drop_guard() })
     }
 
+    /// Reached by others at this address, not at that which it listens on.
+    #[must_use]
+    pub fn advertised_at(self, host: IpAddr) -> Self {
+        Self { host: Some(host), ..self }
+    }
+
     /// The port.
     pub fn port(&self) -> u16 {
         self.port

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dynosim_wire::EndpointId;
-use dynosim_wire::discovery::{Discovery, EndpointRecord, Record, Scope, SourceMetadata, SourceRecord, WorkerRef};
+use dynosim_wire::discovery::{EndpointRecord, Record, Scope, SourceMetadata, SourceRecord, WorkerRef};
 use dynosim_wire::event::{EventPublisher, FORWARD_PASS_METRICS, KV_EVENTS, KV_METRICS, VllmPublisher};
 use dynosim_wire::request::RequestServer;
 
@@ -11,7 +11,6 @@ use super::WorkerError;
 use crate::config::WorkerConfig;
 use crate::recovery::{AnswerRecovery, Recovery};
 use crate::report::{CacheReport, LoadReport, PassReport};
-use crate::system::Readiness;
 
 /// Prefix of the endpoint that answers who missed events of a publisher.
 const RECOVERY_ENDPOINT: &str = "worker_kv_query_source_";
@@ -76,25 +75,20 @@ impl Publishers {
         answering.map(|cache| cache.recovery_endpoint(config)).collect()
     }
 
-    /// Makes them known.
-    pub(super) async fn register(
+    /// Serves the recovery endpoints; what comes back makes all of it known, in the order in which others need it.
+    pub(super) async fn serve(
         &self,
         config: &WorkerConfig,
-        discovery: &Discovery,
+        worker_id: u64,
         server: &RequestServer,
-    ) -> Result<(), WorkerError> {
-        for publisher in [&self.loads, &self.passes] {
-            discovery.put(&Record::EventChannel(publisher.record())).await?;
-        }
-        let worker_id = discovery.instance_id();
+    ) -> Result<Vec<Record>, WorkerError> {
+        let channel = |publisher: &EventPublisher| Record::EventChannel(publisher.record());
+        let mut records = vec![channel(&self.loads), channel(&self.passes)];
         for (dp_rank, cache) in (0..).zip(&self.caches) {
             let publisher_id = cache.publisher.publisher_id();
             let recovery_target = cache.serve_recovery(config, worker_id, server).await?;
-            if let Some(target) = &recovery_target {
-                discovery.put(&Record::Endpoint(target.clone())).await?;
-                config.system.set(&target.endpoint, worker_id, Readiness::Ready);
-            }
-            discovery.put(&Record::EventChannel(cache.publisher.record())).await?;
+            records.extend(recovery_target.clone().map(Record::Endpoint));
+            records.push(channel(&cache.publisher));
             let metadata = SourceMetadata {
                 kv_state_endpoint: config.endpoint.clone(),
                 worker: WorkerRef { worker_id, dp_rank },
@@ -103,9 +97,9 @@ impl Publishers {
             };
             let topic = KV_EVENTS.to_owned();
             let source = SourceRecord { scope: scope(&config.endpoint), topic, publisher_id, metadata };
-            discovery.put(&Record::EventSource(source)).await?;
+            records.push(Record::EventSource(source));
         }
-        Ok(())
+        Ok(records)
     }
 }
 

@@ -32,6 +32,8 @@ impl Graph {
             event_plane: EventPlane::Zmq,
             host: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             port: 0,
+            event_host: None,
+            handoff_host: None,
         };
         let store = Discovery::connect(&runtime.discovery).await.expect("a store");
         let client = RequestClient::start(&runtime).await.expect("a client");

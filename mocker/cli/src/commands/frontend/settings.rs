@@ -15,6 +15,8 @@ use crate::failure::Failure;
 use crate::live::Env;
 
 const DEFAULT_PORT: u16 = 8000;
+/// Namespace of components that all graphs may use.
+const GLOBAL_NAMESPACE: &str = "dynamo";
 const MODES: &str = "round-robin, random, power-of-two, least-loaded, direct";
 
 /// What the frontend is told.
@@ -98,17 +100,29 @@ fn routing(flags: &Flags, env: &Env) -> Result<RoutingMode, Failure> {
 }
 
 fn scope(flags: &Flags, env: &Env) -> Result<NamespaceScope, Failure> {
-    let strict = env.parse("DYN_NAMESPACE_PREFIX_STRICT", "true, false")?.unwrap_or(false);
+    let strict = strict(env)?;
     let prefix = flags.namespace_prefix.as_deref().or_else(|| env.get("DYN_NAMESPACE_PREFIX"));
     let namespace = flags.namespace.as_deref().or_else(|| env.get("DYN_NAMESPACE"));
     let some = |text: &&str| !text.is_empty();
-    // The prefix wins, as published.
+    // The prefix wins, and the namespace that graphs share means all of them, as published.
     Ok(match (prefix.filter(some), namespace.filter(some)) {
+        (Some(GLOBAL_NAMESPACE), _) | (None, Some(GLOBAL_NAMESPACE) | None) => NamespaceScope::All,
         (Some(prefix), _) if strict => NamespaceScope::Generations(prefix.to_owned()),
         (Some(prefix), _) => NamespaceScope::Prefix(prefix.to_owned()),
         (None, Some(namespace)) => NamespaceScope::Exact(namespace.to_owned()),
-        (None, None) => NamespaceScope::All,
     })
+}
+
+/// Whether namespaces beside the prefix and its generations stay out.
+fn strict(env: &Env) -> Result<bool, Failure> {
+    let name = "DYN_NAMESPACE_PREFIX_STRICT";
+    match env.get(name).map(str::to_ascii_lowercase).as_deref() {
+        None | Some("false" | "0" | "no") => Ok(false),
+        Some("true" | "1" | "yes") => Ok(true),
+        Some(text) => {
+            Err(Failure::input(format_args!("{name}: `{text}` cannot be used (allowed: true, 1, yes, false, 0, no)")))
+        }
+    }
 }
 
 /// The prefix with everything that a name may not contain replaced.

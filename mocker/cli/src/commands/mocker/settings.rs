@@ -9,7 +9,7 @@ use dynosim_engine::args::EngineType;
 use dynosim_engine::{EngineArgs, Role, Timing};
 use dynosim_wire::card::ModelFiles;
 use dynosim_wire::discovery::MemStore;
-use dynosim_wire::{EndpointId, Runtime};
+use dynosim_wire::{DiscoveryConfig, EndpointId, Runtime};
 use dynosim_worker::{CacheTrace, ReplayedOutputs, SystemConfig, live_timing};
 
 use super::flags::{Flags, KvDtype, Mode};
@@ -113,8 +113,10 @@ pub(crate) fn resolve(flags: &Flags, env: &Env, mem: Option<&MemStore>) -> Resul
     };
     let grace = env.parse("DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS", "whole seconds")?.unwrap_or(GRACE_S);
     check_startup(&args)?;
+    let runtime = flags.runtime.resolve(env, mem)?;
+    check_identities(&runtime, workers)?;
     Ok(Settings {
-        runtime: flags.runtime.resolve(env, mem)?,
+        runtime,
         endpoint: endpoint(flags, env, args.worker_type)?,
         args: per_worker(flags, &with_kv_bytes(args, flags, &model)?, workers)?,
         timing,
@@ -160,6 +162,17 @@ fn mode(flags: &Flags) -> Result<Option<Mode>, Failure> {
             Err(Failure::input(format_args!("{flag} and --disaggregation-mode: give the latter only")))
         }
         (old, mode) => Ok(mode.or(old.map(|(_, mode)| mode))),
+    }
+}
+
+/// A pod has one identity: workers beside the first would take its place.
+fn check_identities(runtime: &Runtime, workers: u32) -> Result<(), Failure> {
+    match &runtime.discovery {
+        DiscoveryConfig::Kubernetes { .. } if workers > 1 => Err(Failure::input(format_args!(
+            "--num-workers: {workers} is out of range (allowed with discovery backend `kubernetes`: 1, since a pod is one \
+             worker; run {workers} replicas)"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -226,9 +239,14 @@ fn endpoint(flags: &Flags, env: &Env, role: Role) -> Result<EndpointId, Failure>
     }
     let component = if role == Role::Prefill { "prefill" } else { "backend" };
     let namespace = env.get("DYN_NAMESPACE").unwrap_or(NAMESPACE);
-    format!("{namespace}.{component}.generate")
+    // The generation of this worker, so that a rolling update never mixes two of them.
+    let (suffix, named) = match env.get("DYN_NAMESPACE_WORKER_SUFFIX") {
+        Some(suffix) => (format!("-{suffix}"), "DYN_NAMESPACE, DYN_NAMESPACE_WORKER_SUFFIX"),
+        None => (String::new(), "DYN_NAMESPACE"),
+    };
+    format!("{namespace}{suffix}.{component}.generate")
         .parse()
-        .map_err(|error| Failure::input(format_args!("DYN_NAMESPACE: {error}")))
+        .map_err(|error| Failure::input(format_args!("{named}: {error}")))
 }
 
 /// KV bytes per token from the model's configuration, where a transfer wants them and nobody gave them.

@@ -8,9 +8,9 @@ use serde_json::json;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::backoff::Backoff;
 use super::client::EtcdClient;
 use super::message::{Done, Fault, Lease, Streamed, base64};
+use crate::discovery::backoff::Backoff;
 use crate::discovery::{DiscoveryError, Key};
 
 /// A record that could not be written for that long is an error.

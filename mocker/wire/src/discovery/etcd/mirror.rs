@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::backoff::Backoff;
 use super::client::{EtcdClient, Lines};
 use super::message::{EventKind, Fault, Pair, Range, Streamed, Watched, base64};
+use crate::discovery::backoff::Backoff;
 use crate::discovery::view::Views;
 use crate::discovery::{Bucket, DiscoveryError, Key, Record};
 use crate::limits::ETCD_PAGE;

@@ -79,6 +79,15 @@ fn model() -> Value {
             "media_decoder": null, "media_fetcher": null}})
 }
 
+/// Records of every kind, as the published worker writes them.
+pub(crate) fn samples() -> Vec<Record> {
+    let read = |(name, value): (&str, Value)| {
+        let key = Key::parse(name).expect(name);
+        Record::parse(&key, value.to_string().as_bytes()).expect(name)
+    };
+    published().into_iter().map(read).collect()
+}
+
 #[test]
 fn published_records_are_read_and_written_back_unchanged_under_their_own_keys() {
     for (name, value) in published() {
