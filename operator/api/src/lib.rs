@@ -2,11 +2,15 @@
 //!
 //! ```text
 //!   YAML ──► manifest ──► v1alpha1, v1beta1: a graph as it was written ──► graph: its components, one form for both
+//!                                                                             └─► invocation, flags: what a container runs
 //! ```
 //!
 //! Fields that are not known here are kept beside the known ones. The same types serve a cluster and `dynosim up`.
 
+pub mod expand;
+pub mod flags;
 pub mod graph;
+pub mod invocation;
 pub mod manifest;
 pub mod v1alpha1;
 pub mod v1beta1;
@@ -14,6 +18,7 @@ pub mod v1beta1;
 pub use k8s_openapi::api::core::v1::EnvVar;
 
 pub use graph::{Component, ComponentType, Graph};
+pub use invocation::{Invocation, Program};
 pub use manifest::{Manifest, ManifestError};
 
 /// Group of the resources.
