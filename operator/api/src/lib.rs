@@ -7,11 +7,15 @@
 //!
 //! Fields that are not known here are kept beside the known ones. The same types serve a cluster and `dynosim up`.
 
+pub mod convert;
+pub mod crd;
 pub mod expand;
 pub mod flags;
 pub mod graph;
 pub mod invocation;
 pub mod manifest;
+mod schema;
+mod shared;
 pub mod v1alpha1;
 pub mod v1beta1;
 
@@ -25,6 +29,10 @@ pub use manifest::{Manifest, ManifestError};
 pub const GROUP: &str = "nvidia.com";
 /// Kind of a serving graph.
 pub const GRAPH_KIND: &str = "DynamoGraphDeployment";
+/// Kind of what sets a component's replicas.
+pub const ADAPTER_KIND: &str = "DynamoGraphDeploymentScalingAdapter";
+/// Kind of what a worker says of itself.
+pub const WORKER_KIND: &str = "DynamoWorkerMetadata";
 /// Most components of a graph.
 pub const MAX_COMPONENTS: usize = 25;
 /// The container of a pod that runs the component.

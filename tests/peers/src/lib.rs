@@ -2,6 +2,7 @@
 //!
 //! A program that is missing is said loudly, and fails the test where everything must be there (`DYNOSIM_SHARED` is set).
 
+mod golden;
 mod process;
 mod servers;
 
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
+pub use golden::assert_golden;
 pub use process::Process;
 pub use servers::{Etcd, Nats};
 

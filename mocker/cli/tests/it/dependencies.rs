@@ -34,7 +34,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
         ],
     ),
     ("dynosim-peers", &[]),
-    ("dynosim-api", &[]),
+    ("dynosim-api", &["dynosim-peers"]),
     ("dynosim-operator", &["dynosim-api"]),
 ];
 

@@ -1,27 +1,10 @@
 //! Files that hold what a run must give, byte by byte.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+
+pub(crate) use dynosim_peers::assert_golden as assert_equal;
 
 /// A file of `tests/it/golden`.
 pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden").join(name)
-}
-
-/// Fails unless the file holds `found`; with `UPDATE_GOLDEN` set, makes it so.
-#[track_caller]
-pub(crate) fn assert_equal(path: &Path, found: &str) {
-    if std::env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1") {
-        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        fs::write(path, found).expect("written");
-        return;
-    }
-    let expected = fs::read_to_string(path).unwrap_or_default();
-    let differs = expected.lines().zip(found.lines()).position(|(expected, found)| expected != found);
-    let line = differs.unwrap_or_else(|| expected.lines().count().min(found.lines().count())) + 1;
-    assert!(
-        expected == found,
-        "{} differs from line {line} on; if that is right, set UPDATE_GOLDEN=1.\nfound:\n{found}",
-        path.display()
-    );
 }
