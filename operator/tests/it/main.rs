@@ -1,0 +1,10 @@
+//! Graphs and their objects.
+
+mod bad;
+mod built;
+mod golden;
+mod hash;
+mod manifests;
+mod properties;
+mod roll;
+mod rolling;
