@@ -54,7 +54,8 @@ pub struct Children {
     pub pod_monitors: Vec<DynamicObject>,
 }
 
-/// A Deployment of an earlier generation.
+/// A Deployment of an earlier generation. Only its replicas are to be written, by a patch or the scale subresource: applying
+/// them as a whole object would take its other fields away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retiring {
     /// Name.
@@ -135,7 +136,11 @@ pub fn replicas(component: &ValidatedComponent, observed: &Observed) -> u32 {
 }
 
 /// The Deployment of the wanted generation of a component.
-fn current<'a>(observed: &'a Observed, component: &ValidatedComponent, hash: Option<&str>) -> Option<&'a SeenDeployment> {
+fn current<'a>(
+    observed: &'a Observed,
+    component: &ValidatedComponent,
+    hash: Option<&str>,
+) -> Option<&'a SeenDeployment> {
     let hash = hash.filter(|_| component.is_worker());
     let mut all = observed.deployments.iter();
     all.find(|deployment| deployment.component == component.lower && deployment.hash.as_deref() == hash)

@@ -105,10 +105,9 @@ pub fn of_type(place: &Place<'_>, port: Option<u16>) -> Vec<EnvVar> {
             variable("NIXL_TELEMETRY_EXPORTER", "prometheus"),
             variable("NIXL_TELEMETRY_PROMETHEUS_PORT", NIXL_PORT.to_string()),
         ],
-        ComponentType::Planner => vec![
-            variable("PLANNER_PROMETHEUS_PORT", PLANNER_PORT.to_string()),
-            variable("DYN_SYSTEM_PORT", system),
-        ],
+        ComponentType::Planner => {
+            vec![variable("PLANNER_PROMETHEUS_PORT", PLANNER_PORT.to_string()), variable("DYN_SYSTEM_PORT", system)]
+        }
         _ => Vec::new(),
     }
 }

@@ -191,10 +191,14 @@ mod tests {
     #[test]
     fn only_what_the_graph_owns_is_seen() {
         let good = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
-        let objects = Objects { deployments: vec![deployment("1", &good), deployment("2", &good)], ..Objects::default() };
+        let objects =
+            Objects { deployments: vec![deployment("1", &good), deployment("2", &good)], ..Objects::default() };
         let observed = dereference(&graph(), &objects, Timestamp::UNIX_EPOCH);
         let [seen] = &observed.deployments[..] else { panic!("one: {observed:?}") };
-        assert_eq!((seen.component.as_str(), seen.hash.as_deref(), seen.restart.as_deref()), ("a", Some("12345678"), Some("r")));
+        assert_eq!(
+            (seen.component.as_str(), seen.hash.as_deref(), seen.restart.as_deref()),
+            ("a", Some("12345678"), Some("r"))
+        );
         assert!(seen.settled && seen.next_start.is_some());
     }
 
@@ -217,6 +221,9 @@ mod tests {
         let secret = Secret { metadata, data: Some(data), ..Secret::default() };
         let read = pull_secret(&secret).expect("registries");
         assert_eq!(read.registries, ["docker.io", "localhost:5000", "nvcr.io"]);
-        assert_eq!(["a/b:1", "nvcr.io/a", "localhost/a", "a"].map(registry), ["docker.io", "nvcr.io", "localhost", "docker.io"]);
+        assert_eq!(
+            ["a/b:1", "nvcr.io/a", "localhost/a", "a"].map(registry),
+            ["docker.io", "nvcr.io", "localhost", "docker.io"]
+        );
     }
 }

@@ -40,7 +40,8 @@ pub(crate) fn without(resources: ResourceRequirements) -> Option<ResourceRequire
         let kept: BTreeMap<_, _> = amounts.into_iter().flatten().filter(|(name, _)| !is_gpu(name)).collect();
         (!kept.is_empty()).then_some(kept)
     };
-    let kept = ResourceRequirements { limits: keep(resources.limits), requests: keep(resources.requests), claims: None };
+    let kept =
+        ResourceRequirements { limits: keep(resources.limits), requests: keep(resources.requests), claims: None };
     (kept != ResourceRequirements::default()).then_some(kept)
 }
 

@@ -83,6 +83,19 @@ pub mod annotation {
     /// On pods and Services of a model: its name.
     pub const MODEL: &str = "nvidia.com/dynamo-base-model";
 
+    /// Annotations that speak to the operator: pods do not carry them, so that changing one replaces no pod by itself.
+    pub const SETTINGS: [&str; 10] = [
+        IMAGE_POLICY,
+        DISCOVERY_BACKEND,
+        DISCOVERY_MODE,
+        METRICS,
+        NO_PULL_SECRETS,
+        STRATEGY,
+        MAX_SURGE,
+        MAX_UNAVAILABLE,
+        GROVE,
+        PROVIDER,
+    ];
     /// Annotations that only the operator sets.
     pub const OWN: [&str; 3] = [RESTART, NEXT_START, MODEL];
     /// Annotations that say something about a whole graph.

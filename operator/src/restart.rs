@@ -128,7 +128,11 @@ mod tests {
 
     #[test]
     fn a_parallel_restart_takes_all_at_once() {
-        let plan = plan(Some(&restart(Strategy::Parallel)), &seen(&[("a", "", true), ("b", "1", false), ("c", "", true)]), false);
+        let plan = plan(
+            Some(&restart(Strategy::Parallel)),
+            &seen(&[("a", "", true), ("b", "1", false), ("c", "", true)]),
+            false,
+        );
         assert_eq!(ids(&plan), "a2 b2 c2");
         assert_eq!(plan.in_progress, ["a", "b", "c"]);
     }

@@ -148,11 +148,7 @@ fn alone(component: &Component, serving: &Serving) -> Targets {
 }
 
 /// Components of an old generation go to zero together, where there is room to keep a last pod.
-fn keep_last_pods(
-    components: &BTreeMap<String, Component>,
-    serving: &Serving,
-    next: &mut BTreeMap<String, Targets>,
-) {
+fn keep_last_pods(components: &BTreeMap<String, Component>, serving: &Serving, next: &mut BTreeMap<String, Targets>) {
     for hash in &serving.old {
         let stays = next.values().any(|targets| targets.old.get(hash).is_some_and(|&target| target > 0));
         if !stays {
@@ -160,7 +156,11 @@ fn keep_last_pods(
         }
         for (name, component) in components {
             let had = component.old.get(hash).is_some_and(|pods| pods.replicas > 0);
-            if had && component.wanted > 0 && component.update.has_room() && let Some(targets) = next.get_mut(name) {
+            if had
+                && component.wanted > 0
+                && component.update.has_room()
+                && let Some(targets) = next.get_mut(name)
+            {
                 targets.old.entry(hash.clone()).and_modify(|target| *target = (*target).max(1));
             }
         }

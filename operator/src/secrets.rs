@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Volume};
 pub(crate) fn needed(container: &Container) -> Vec<String> {
     let sources = container.env_from.iter().flatten().filter_map(|source| source.secret_ref.as_ref());
     let whole = sources.filter(|secret| secret.optional != Some(true)).map(|secret| secret.name.clone());
-    let keys = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()?.secret_key_ref.as_ref());
+    let keys =
+        container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()?.secret_key_ref.as_ref());
     let keys = keys.filter(|key| key.optional != Some(true)).map(|key| key.name.clone());
     let mut names: Vec<_> = whole.chain(keys).collect();
     names.sort();

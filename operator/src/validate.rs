@@ -36,7 +36,8 @@ struct Checks<'a> {
 
 /// Checks a graph. Needs no cluster, so that admission and reconciliation agree.
 pub fn validate(graph: &DynamoGraphDeployment, config: &Config) -> Result<Valid, Invalid> {
-    let mut checks = Checks { graph, older: older_form(graph), config, problems: Problems::default(), notes: Vec::new() };
+    let mut checks =
+        Checks { graph, older: older_form(graph), config, problems: Problems::default(), notes: Vec::new() };
     checks.metadata();
     checks.spec();
     let settings = checks.settings();

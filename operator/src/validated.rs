@@ -49,11 +49,7 @@ pub struct ValidatedGraph {
 impl ValidatedGraph {
     /// The Dynamo namespace of a component, without the workers' suffix.
     pub fn dynamo_namespace(&self, component: &ValidatedComponent) -> String {
-        if component.global_namespace {
-            "dynamo".to_owned()
-        } else {
-            format!("{}-{}", self.namespace, self.name)
-        }
+        if component.global_namespace { "dynamo".to_owned() } else { format!("{}-{}", self.namespace, self.name) }
     }
 
     /// The component with this lower-case name.

@@ -99,7 +99,10 @@ impl WorkerFlags {
             replay,
             stagger,
             has_stagger: has(flags, "--stagger-delay"),
-            model_name: ["--model-name", "--model-path"].into_iter().find_map(|name| value_of(flags, name)).map(str::to_owned),
+            model_name: ["--model-name", "--model-path"]
+                .into_iter()
+                .find_map(|name| value_of(flags, name))
+                .map(str::to_owned),
             component: component(flags, mode),
             gpus: gpus(flags),
         })
@@ -140,9 +143,9 @@ fn mode(flags: &[String], extra: Option<&Value>) -> Result<Mode, BadFlag> {
         "agg" | "aggregated" if flagged("is_prefill") => Ok(Mode::Prefill),
         "agg" | "aggregated" if flagged("is_decode") => Ok(Mode::Decode),
         "agg" | "aggregated" => Ok(Mode::Aggregated),
-        other => Err(BadFlag(format!(
-            "--disaggregation-mode: `{other}` cannot be used (allowed: agg, prefill, decode)"
-        ))),
+        other => {
+            Err(BadFlag(format!("--disaggregation-mode: `{other}` cannot be used (allowed: agg, prefill, decode)")))
+        }
     }
 }
 
@@ -157,7 +160,9 @@ fn ports(flags: &[String], name: &str, workers: u16, ranks: u16) -> Result<Vec<u
     let most = u16::MAX - ranks.max(1) + 1;
     let port = |text: &str| {
         let port = text.trim().parse::<u16>().ok().filter(|port| (1..=most).contains(port));
-        port.ok_or_else(|| BadFlag(format!("{name}: `{}` cannot be used (allowed: ports from 1 to {most})", text.trim())))
+        port.ok_or_else(|| {
+            BadFlag(format!("{name}: `{}` cannot be used (allowed: ports from 1 to {most})", text.trim()))
+        })
     };
     let read = list.split(',').map(port).collect::<Result<Vec<_>, _>>()?;
     if workers > 0 && read.len() != usize::from(workers) {
@@ -211,18 +216,28 @@ mod tests {
             ("--disaggregation-mode prefill --engine-type trtllm", Mode::Prefill, false, "prefill"),
             ("--disaggregation-mode=prefill --endpoint dyn://a.b.c", Mode::Prefill, true, "b"),
             ("--extra-engine-args {\"worker_type\":\"prefill\",\"bootstrap_port\":9}", Mode::Prefill, false, "prefill"),
-            ("--extra-engine-args {\"engine\":{\"worker_type\":\"prefill\"},\"dp_size\":2}", Mode::Prefill, true, "prefill"),
+            (
+                "--extra-engine-args {\"engine\":{\"worker_type\":\"prefill\"},\"dp_size\":2}",
+                Mode::Prefill,
+                true,
+                "prefill",
+            ),
             ("--extra-engine-args {\"is_decode\":true}", Mode::Decode, false, "backend"),
             ("--extra-engine-args /config/engine.json", Mode::Aggregated, false, "backend"),
         ] {
             let flags = read(&format!("--model-path m {text}")).expect(text);
-            assert_eq!((flags.mode, flags.wants_bootstrap, flags.component.as_str()), (mode, wants, component), "{text}");
+            assert_eq!(
+                (flags.mode, flags.wants_bootstrap, flags.component.as_str()),
+                (mode, wants, component),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn all_bad_flags_are_told_at_once() {
-        let bad = read("--num-workers 0 --data-parallel-size x --stagger-delay -2 --bootstrap-ports 1,a").expect_err("bad");
+        let bad =
+            read("--num-workers 0 --data-parallel-size x --stagger-delay -2 --bootstrap-ports 1,a").expect_err("bad");
         assert_eq!(
             bad,
             [
@@ -237,8 +252,10 @@ mod tests {
 
     #[test]
     fn numbers_and_names_are_read() {
-        let flags = read("--model-path p --data-parallel-size 4 --stagger-delay 0.5 --zmq-kv-events-ports 5600 --ais-tp-size 2")
-            .expect("flags");
+        let flags = read(
+            "--model-path p --data-parallel-size 4 --stagger-delay 0.5 --zmq-kv-events-ports 5600 --ais-tp-size 2",
+        )
+        .expect("flags");
         assert_eq!((flags.ranks, flags.workers, flags.events.as_slice()), (4, 1, [5600].as_slice()));
         assert_eq!(flags.stagger, Rule::Every(Duration::from_millis(500)));
         assert_eq!((flags.model_name.as_deref(), flags.gpus), (Some("p"), Some(8)));

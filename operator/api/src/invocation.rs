@@ -208,7 +208,9 @@ mod tests {
     #[test]
     fn parts_of_a_serving_graph_are_told_from_other_programs() {
         let of = |text: &str| Invocation::of_words(&shlex::split(text).expect("words"));
-        for text in ["python3 -m dynamo.router --endpoint a.b.c", "dynosim frontend", "sh -c 'sleep 1; python3 -m dynamo.x'"] {
+        for text in
+            ["python3 -m dynamo.router --endpoint a.b.c", "dynosim frontend", "sh -c 'sleep 1; python3 -m dynamo.x'"]
+        {
             assert!(of(text).is_dynamo(), "{text}");
         }
         for text in ["nginx", "python3 -m http.server", "sh -c 'echo dynamo.'", ""] {

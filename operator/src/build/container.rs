@@ -119,7 +119,9 @@ fn words(built: &mut Container, container: &ValidatedContainer) {
     if extra.is_empty() {
         return;
     }
-    if is_shell(built) && let Invocation::Ours(program, given) = &container.invocation {
+    if is_shell(built)
+        && let Invocation::Ours(program, given) = &container.invocation
+    {
         // Words after a script are not words of the script.
         built.command = Some(defaults::command(*program));
         built.args = Some(given.clone());

@@ -6,9 +6,9 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy,
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::current;
 use super::meta::{component_labels, metadata, texts};
 use super::pod::{Stamp, stamp, template};
-use super::current;
 use crate::config::Config;
 use crate::dereference::Observed;
 use crate::formats::Share;

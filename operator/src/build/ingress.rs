@@ -20,10 +20,10 @@ pub(super) fn build(graph: &ValidatedGraph, component: &ValidatedComponent) -> O
         resource: None,
     };
     let path = HTTPIngressPath { path: Some("/".to_owned()), path_type: "Prefix".to_owned(), backend };
-    let tls = rule.tls_secret.clone().map(|secret| IngressTLS {
-        hosts: Some(vec![rule.host.clone()]),
-        secret_name: Some(secret),
-    });
+    let tls = rule
+        .tls_secret
+        .clone()
+        .map(|secret| IngressTLS { hosts: Some(vec![rule.host.clone()]), secret_name: Some(secret) });
     let labels = over(without(&rule.labels, &label::OWN), component_labels(graph, component));
     Some(Ingress {
         metadata: metadata(graph, name, labels, without(&rule.annotations, &annotation::OWN)),

@@ -41,7 +41,11 @@ pub(super) fn metadata(graph: &ValidatedGraph, name: String, labels: Texts, anno
 
 /// Entries of a user without those that only the operator sets.
 pub(super) fn without(texts: &Texts, own: &[&str]) -> Texts {
-    texts.iter().filter(|(key, _)| !own.contains(&key.as_str())).map(|(key, text)| (key.clone(), text.clone())).collect()
+    texts
+        .iter()
+        .filter(|(key, _)| !own.contains(&key.as_str()))
+        .map(|(key, text)| (key.clone(), text.clone()))
+        .collect()
 }
 
 /// Entries of both; those of the second win.

@@ -30,7 +30,8 @@ pub(super) fn template(graph: &ValidatedGraph, component: &ValidatedComponent, c
     if component.has_metrics {
         labels.insert(label::METRICS.to_owned(), "true".to_owned());
     }
-    let annotations = over(without(&graph.annotations, &annotation::OWN), without(&component.annotations, &annotation::OWN));
+    let mut annotations = over(graph.annotations.clone(), component.annotations.clone());
+    annotations = without(&without(&annotations, &annotation::OWN), &annotation::SETTINGS);
     let mut pod = component.pod.clone();
     pod.containers = container::all(graph, component, config);
     drop_unused_claims(&mut pod);
@@ -131,7 +132,8 @@ fn volumes(component: &ValidatedComponent) -> Option<Vec<Volume>> {
             container.container.volume_mounts.iter().flatten().any(|mount| mount.name == volume.name)
         };
         let init = component.pod.init_containers.iter().flatten();
-        let by_init = init.flat_map(|container| container.volume_mounts.iter().flatten()).any(|mount| mount.name == volume.name);
+        let by_init =
+            init.flat_map(|container| container.volume_mounts.iter().flatten()).any(|mount| mount.name == volume.name);
         by_init || component.containers.iter().filter(|container| container.stand_in.is_none()).any(|one| mounts(&one))
     };
     for volume in volumes.iter_mut().filter(|volume| volume.secret.is_some()) {

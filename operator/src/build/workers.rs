@@ -53,11 +53,7 @@ pub(super) struct Generations<'a> {
     old: Vec<&'a SeenDeployment>,
 }
 
-pub(super) fn generations<'a>(
-    graph: &ValidatedGraph,
-    observed: &'a Observed,
-    hash: Option<&str>,
-) -> Generations<'a> {
+pub(super) fn generations<'a>(graph: &ValidatedGraph, observed: &'a Observed, hash: Option<&str>) -> Generations<'a> {
     let mut generations = Generations { components: BTreeMap::new(), targets: BTreeMap::new(), old: Vec::new() };
     let Some(hash) = hash else { return generations };
     for worker in graph.components.iter().filter(|component| component.is_worker()) {

@@ -50,7 +50,7 @@ impl Checks<'_> {
         let shared_memory = self.shared_memory(spec, &path);
         let compilation_cache = self.compilation_cache(spec, &path);
         let model = self.model(spec, &path);
-        let ingress = self.ingress(spec, &path, &component_type);
+        let ingress = self.ingress(spec, &component_type);
         let multinode = self.multinode(spec, &path);
         let (pod, containers) = self.pod(spec, &path, &component_type)?;
         let pod_path = format!("{path}.podTemplate.spec");
@@ -73,7 +73,9 @@ impl Checks<'_> {
             has_adapter: spec.scaling_adapter.is_some(),
             global_namespace: global,
             has_metrics: self.setting(&annotations, annotation::METRICS).is_none_or(|(_, text)| text != "false"),
-            finds_pull_secrets: self.setting(&annotations, annotation::NO_PULL_SECRETS).is_none_or(|(_, text)| text != "true"),
+            finds_pull_secrets: self
+                .setting(&annotations, annotation::NO_PULL_SECRETS)
+                .is_none_or(|(_, text)| text != "true"),
             labels,
             annotations,
             strategy,
@@ -140,7 +142,8 @@ impl Checks<'_> {
             let found = self.setting(annotations, annotation::MAX_SURGE).and_then(|(found, _)| found);
             let path = found.unwrap_or(path);
             if unavailable.is_zero() {
-                self.problems.error(path, "0 cannot be used while no pod may be unavailable either: nothing could change");
+                self.problems
+                    .error(path, "0 cannot be used while no pod may be unavailable either: nothing could change");
             } else {
                 self.problems.warn(path, "0: a component with one replica has no pod for a while in each update");
             }
@@ -151,11 +154,13 @@ impl Checks<'_> {
     /// Fields that this operator does not act on.
     fn kept_fields(&mut self, spec: &ComponentSpec, path: &str) {
         if let Some(count @ ..0) = spec.min_available {
-            self.problems.error(format!("{path}.minAvailable"), format!("{count} cannot be used (allowed: 0 and more)"));
+            self.problems
+                .error(format!("{path}.minAvailable"), format!("{count} cannot be used (allowed: 0 and more)"));
         }
         if let Some(version) = &spec.runtime_version_override {
             let parts: Vec<_> = version.split('.').collect();
-            if parts.len() != 3 || parts.iter().any(|part| part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit())) {
+            if parts.len() != 3 || parts.iter().any(|part| part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()))
+            {
                 let message = format!("`{version}` cannot be used (allowed: MAJOR.MINOR.PATCH)");
                 self.problems.error(format!("{path}.runtimeVersionOverride"), message);
             }
@@ -174,6 +179,15 @@ impl Checks<'_> {
         }
         for field in spec.other.keys() {
             self.problems.warn(format!("{path}.{field}"), "is not known here, it is kept");
+        }
+        let Some(service) = self.older.as_ref().and_then(|older| older.spec.services.get(&spec.name)) else { return };
+        let deprecated = [
+            (service.dynamo_namespace.is_some(), "dynamoNamespace", "the graph's is used"),
+            (service.autoscaling.is_some(), "autoscaling", "use scalingAdapter"),
+        ];
+        for (_, field, instead) in deprecated.into_iter().filter(|(given, ..)| *given) {
+            let path = format!("spec.services.{}.{field}", spec.name);
+            self.problems.warn(path, format!("is deprecated and has no effect, {instead}"));
         }
     }
 

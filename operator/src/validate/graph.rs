@@ -51,10 +51,9 @@ impl Checks<'_> {
     pub(super) fn settings(&mut self) -> Settings {
         let discovery = match self.graph_annotation(annotation::DISCOVERY_BACKEND) {
             None => self.config.discovery_backend,
-            Some((path, text)) => self.one_of(path, &text, &[
-                ("kubernetes", Discovery::Kubernetes),
-                ("etcd", Discovery::Etcd),
-            ]),
+            Some((path, text)) => {
+                self.one_of(path, &text, &[("kubernetes", Discovery::Kubernetes), ("etcd", Discovery::Etcd)])
+            }
         };
         let mode = match self.graph_annotation(annotation::DISCOVERY_MODE) {
             None => DiscoveryMode::Pod,
@@ -141,7 +140,8 @@ impl Checks<'_> {
                     && names::is_generation_of(&lower, &worker.name.to_ascii_lowercase())
             });
             if let Some((other, _)) = clash {
-                let message = format!("`{}` may be the name of a generation of spec.components[{other}]", component.name);
+                let message =
+                    format!("`{}` may be the name of a generation of spec.components[{other}]", component.name);
                 self.problems.error(path, message);
                 continue;
             }
@@ -209,10 +209,11 @@ impl Checks<'_> {
         }
         let given = restart.strategy.clone().unwrap_or_default();
         let kind = given.strategy_type.as_deref().unwrap_or("Sequential");
-        let strategy = self.one_of("spec.restart.strategy.type".to_owned(), kind, &[
-            ("Sequential", Strategy::Sequential),
-            ("Parallel", Strategy::Parallel),
-        ]);
+        let strategy = self.one_of(
+            "spec.restart.strategy.type".to_owned(),
+            kind,
+            &[("Sequential", Strategy::Sequential), ("Parallel", Strategy::Parallel)],
+        );
         let mut all: BTreeMap<_, _> = BTreeMap::new();
         for component in &self.graph.spec.components {
             all.insert(component.name.to_ascii_lowercase(), false);
@@ -226,7 +227,9 @@ impl Checks<'_> {
         }
         for (index, name) in given.order.iter().enumerate() {
             match all.get_mut(&name.to_ascii_lowercase()) {
-                None => self.problems.error(format!("{path}[{index}]"), format!("`{name}` is no component of this graph")),
+                None => {
+                    self.problems.error(format!("{path}[{index}]"), format!("`{name}` is no component of this graph"))
+                }
                 Some(true) => self.problems.error(format!("{path}[{index}]"), format!("`{name}` stands here twice")),
                 Some(seen) => *seen = true,
             }
@@ -247,8 +250,9 @@ impl Checks<'_> {
             let endpoint = value_of(flags, "--endpoint").map(|text| text.trim_start_matches("dyn://"));
             let named = endpoint.and_then(|text| text.split('.').next());
             if module == "dynamo.router" && named == Some(base.as_str()) {
+                let index = self.graph.spec.components.iter().position(|spec| spec.name == component.name);
                 self.notes.push(Problem {
-                    path: format!("component {}", component.name),
+                    path: format!("spec.components[{}]", index.unwrap_or_default()),
                     message: format!("names the Dynamo namespace {base}, so workers stay in it over all generations"),
                 });
                 return false;

@@ -1,5 +1,7 @@
 //! How clients outside reach a component: the older version says so, or the operator's settings for frontends.
 
+use std::collections::BTreeMap;
+
 use dynosim_api::ComponentType;
 use dynosim_api::v1beta1::ComponentSpec;
 
@@ -11,7 +13,7 @@ use crate::validated::IngressRule;
 const HOST_SUFFIX: &str = "local";
 
 impl Checks<'_> {
-    pub(super) fn ingress(&mut self, spec: &ComponentSpec, path: &str, kind: &ComponentType) -> Option<IngressRule> {
+    pub(super) fn ingress(&mut self, spec: &ComponentSpec, kind: &ComponentType) -> Option<IngressRule> {
         let defaults = &self.config.ingress;
         let suffix = |given: Option<&String>| {
             given.or(defaults.host_suffix.as_ref()).cloned().unwrap_or_else(|| HOST_SUFFIX.to_owned())
@@ -26,8 +28,8 @@ impl Checks<'_> {
                 host: format!("{graph}.{}", suffix(None)),
                 class: defaults.class_name.clone(),
                 tls_secret: defaults.tls_secret_name.clone(),
-                labels: Default::default(),
-                annotations: Default::default(),
+                labels: BTreeMap::new(),
+                annotations: BTreeMap::new(),
             });
         };
         if given.enabled != Some(true) {
@@ -40,7 +42,7 @@ impl Checks<'_> {
             given.host.as_deref().unwrap_or_default(),
             suffix(given.host_suffix.as_ref())
         );
-        let at = format!("{path}.ingress");
+        let at = format!("spec.services.{}.ingress", spec.name);
         if given.host.as_deref().unwrap_or_default().is_empty() {
             self.problems.error(format!("{at}.host"), "missing, an ingress that is enabled needs it");
         } else {

@@ -34,7 +34,8 @@ pub(crate) fn environment(problems: &mut Problems, path: &str, variables: &[EnvV
         let path = format!("{path}[{index}]");
         problems.check(format!("{path}.name"), &variable.name, formats::variable_name(&variable.name));
         if variables[..index].iter().any(|other| other.name == variable.name) {
-            problems.warn(format!("{path}.name"), format!("`{}` stands here twice, the last one counts", variable.name));
+            problems
+                .warn(format!("{path}.name"), format!("`{}` stands here twice, the last one counts", variable.name));
         }
         let Some(source) = &variable.value_from else { continue };
         if variable.value.as_ref().is_some_and(|value| !value.is_empty()) {
@@ -102,7 +103,11 @@ pub(crate) fn pod(problems: &mut Problems, path: &str, pod: &PodSpec) {
         problems.check(format!("{path}.serviceAccountName"), name, formats::subdomain(name));
     }
     for (index, secret) in pod.image_pull_secrets.iter().flatten().enumerate() {
-        problems.check(format!("{path}.imagePullSecrets[{index}].name"), &secret.name, formats::subdomain(&secret.name));
+        problems.check(
+            format!("{path}.imagePullSecrets[{index}].name"),
+            &secret.name,
+            formats::subdomain(&secret.name),
+        );
     }
     let volumes = pod.volumes.as_deref().unwrap_or_default();
     volumes::check(problems, &format!("{path}.volumes"), volumes);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dynosim_api::expand::expand;
+use dynosim_api::flags::has;
 use dynosim_api::invocation::default_program;
 use dynosim_api::{ComponentType, Invocation, Program};
 use k8s_openapi::api::core::v1::Container;
@@ -110,9 +111,20 @@ impl Checks<'_> {
         }
     }
 
-    fn worker(&mut self, container: &Container, path: &str, place: &Place<'_>, flags: &[String]) -> Option<WorkerFlags> {
+    fn worker(
+        &mut self,
+        container: &Container,
+        path: &str,
+        place: &Place<'_>,
+        flags: &[String],
+    ) -> Option<WorkerFlags> {
         let list = if container.args.as_ref().is_some_and(|args| !args.is_empty()) { "args" } else { "command" };
         let path = format!("{path}.{list}");
+        for (old, new) in [("--is-prefill-worker", "prefill"), ("--is-decode-worker", "decode")] {
+            if has(flags, old) {
+                self.problems.warn(path.clone(), format!("{old} is deprecated, use --disaggregation-mode {new}"));
+            }
+        }
         let flags = match WorkerFlags::read(flags) {
             Ok(flags) => flags,
             Err(bad) => {
@@ -126,7 +138,9 @@ impl Checks<'_> {
             let message = format!(
                 "--num-workers: {} workers of one pod would be one instance with kubernetes discovery, where the pod's name is \
                  the identity (allowed: 1; set `replicas` to {} instead, or {} to etcd)",
-                flags.workers, flags.workers, annotation::DISCOVERY_BACKEND
+                flags.workers,
+                flags.workers,
+                annotation::DISCOVERY_BACKEND
             );
             self.problems.error(path, message);
             return None;
@@ -148,7 +162,8 @@ impl Checks<'_> {
                 for port in list.iter().flat_map(|first| *first..=first.saturating_add(worker.ranks - 1)) {
                     if let Some(other) = taken.insert(port, path) {
                         let where_else = if other == path { "twice in this pod" } else { other };
-                        let message = format!("{flag}: port {port} is listened on {where_else} (each rank takes one port)");
+                        let message =
+                            format!("{flag}: port {port} is listened on {where_else} (each rank takes one port)");
                         self.problems.error(format!("{path}.args"), message);
                         clear = false;
                         break;

@@ -7,7 +7,7 @@ use dynosim_operator::dereference::PullSecret;
 use dynosim_operator::{Config, Observed, build};
 use dynosim_peers::assert_golden;
 
-use crate::manifests::{folder, graphs, objects, shape, valid};
+use crate::manifests::{config, folder, graphs, objects, shape, valid};
 
 fn rendered(name: &str, config: &Config, observed: &Observed) -> String {
     let mut text = String::new();
@@ -40,7 +40,7 @@ fn every_published_shape_becomes_these_objects() {
     names.sort();
     assert!(names.len() >= 12, "{names:?}");
     for name in names {
-        assert_golden(&folder("golden").join(&name), &rendered(&name, &Config::default(), &Observed::default()));
+        assert_golden(&folder("golden").join(&name), &rendered(&name, &config(), &Observed::default()));
     }
 }
 

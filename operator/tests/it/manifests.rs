@@ -47,9 +47,14 @@ pub(crate) fn valid(graph: &DynamoGraphDeployment, config: &Config) -> Result<Va
     validate(graph, config).map_err(|invalid| invalid.to_string())
 }
 
+/// Settings with an image that stays over releases.
+pub(crate) fn config() -> Config {
+    Config { mocker_image: "dynosim:test".to_owned(), ..Config::default() }
+}
+
 /// Built without anything that was there before.
 pub(crate) fn children(graph: &DynamoGraphDeployment) -> Children {
-    let config = Config::default();
+    let config = config();
     let valid = valid(graph, &config).expect("valid");
     dynosim_operator::build(&valid.graph, &Observed::default(), &config).children
 }
@@ -77,7 +82,11 @@ pub(crate) fn objects(children: &Children) -> Vec<Value> {
     add(&mut objects, adapters);
     add(&mut objects, services);
     add(&mut objects, deployments);
-    objects.extend(retiring.iter().map(|old| json!({"kind": "retiring", "metadata": {"name": old.name}, "replicas": old.replicas})));
+    objects.extend(
+        retiring
+            .iter()
+            .map(|old| json!({"kind": "retiring", "metadata": {"name": old.name}, "replicas": old.replicas})),
+    );
     add(&mut objects, ingresses);
     add(&mut objects, pod_monitors);
     objects

@@ -67,7 +67,8 @@ impl Graph {
     }
 
     fn is_done(&self) -> bool {
-        let done = |part: &Part| part.pods.len() == 1 && part.pods.get(&self.new).map(Vec::len) == Some(part.wanted as usize);
+        let done =
+            |part: &Part| part.pods.len() == 1 && part.pods.get(&self.new).map(Vec::len) == Some(part.wanted as usize);
         self.parts.values().all(done)
     }
 
