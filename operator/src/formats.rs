@@ -31,7 +31,7 @@ pub fn service_name(text: &str) -> Checked {
 
 /// Several labels with dots between, for names of most objects.
 pub fn subdomain(text: &str) -> Checked {
-    if bounded(text, SUBDOMAIN_MAX) && text.split('.').all(|part| dns_label_of_any_length(part)) {
+    if bounded(text, SUBDOMAIN_MAX) && text.split('.').all(dns_label_of_any_length) {
         return Ok(());
     }
     refuse("1 to 253 lower-case letters, digits, hyphens and dots")
@@ -83,7 +83,7 @@ pub fn variable_name(text: &str) -> Checked {
 
 /// A number of pods or a share of them: `2` or `25%`. Gives the number for `of` pods, exact as a fraction.
 pub fn count_or_percent(text: &str) -> Result<Share, String> {
-    let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number <= i32::MAX as u32);
+    let number = |text: &str| text.parse::<u32>().ok().filter(|number| i32::try_from(*number).is_ok());
     match text.strip_suffix('%') {
         None => number(text).map(Share::Count),
         Some(percent) => number(percent).filter(|percent| *percent <= 100).map(Share::Percent),
@@ -146,10 +146,13 @@ fn bounded(text: &str, most: usize) -> bool {
 mod tests {
     use super::*;
 
+    /// A check with texts that have the form, and texts that do not.
+    type Row<'a> = (fn(&str) -> Checked, &'a [&'a str], &'a [&'a str]);
+
     #[test]
     fn forms_are_told_apart() {
         let long = "a".repeat(64);
-        let rows: [(fn(&str) -> Checked, &[&str], &[&str]); 7] = [
+        let rows: [Row<'_>; 7] = [
             (dns_label, &["a", "1", "a-b"], &["", "-a", "a-", "A", "a.b", "a_b", &long]),
             (service_name, &["a", "a-1"], &["1a", "", "a-"]),
             (subdomain, &["a.b", "a"], &["a..b", ".", "", "A"]),

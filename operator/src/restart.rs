@@ -109,10 +109,13 @@ mod tests {
         plan.ids.iter().map(|(name, id)| format!("{name}{id}")).collect::<Vec<_>>().join(" ")
     }
 
+    /// What was seen, the ids then, how far it is, and who is at it.
+    type Row<'a> = (&'a [(&'a str, &'a str, bool)], &'a str, Phase, &'a [&'a str]);
+
     #[test]
     fn a_sequential_restart_goes_on_when_the_one_before_is_through() {
         let restart = restart(Strategy::Sequential);
-        let rows: [(&[(&str, &str, bool)], &str, Phase, &[&str]); 5] = [
+        let rows: [Row<'_>; 5] = [
             (&[("a", "1", true), ("b", "", true), ("c", "1", true)], "a2 c1", Phase::Restarting, &["a"]),
             (&[("a", "2", false), ("b", "", true), ("c", "1", true)], "a2 c1", Phase::Restarting, &["a"]),
             (&[("a", "2", true), ("b", "", true), ("c", "1", true)], "a2 b2 c1", Phase::Restarting, &["b"]),

@@ -106,7 +106,7 @@ impl Serving {
         (self.old.len() as u32).saturating_sub(1)
     }
 
-    fn ready_old(&self, hash: &str, pods: &Pods) -> u32 {
+    fn ready_old(&self, hash: &str, pods: Pods) -> u32 {
         if self.old.contains(hash) { pods.ready.min(pods.replicas) } else { 0 }
     }
 }
@@ -121,7 +121,7 @@ fn alone(component: &Component, serving: &Serving) -> Targets {
         return Targets { new: if gone { *wanted } else { new.replicas.min(*wanted) }, old };
     };
     let replicas_old: u32 = old.values().map(|pods| pods.replicas).sum();
-    let ready_old: u32 = old.iter().map(|(hash, pods)| serving.ready_old(hash, pods)).sum();
+    let ready_old: u32 = old.iter().map(|(hash, pods)| serving.ready_old(hash, *pods)).sum();
     let ready_new = if serving.new { new.ready.min(new.replicas) } else { 0 };
     let most = wanted.saturating_add(surge).saturating_add(if surge > 0 { serving.overtaken() } else { 0 });
     let room = most.saturating_sub(replicas_old.saturating_add(new.replicas));
@@ -134,7 +134,7 @@ fn alone(component: &Component, serving: &Serving) -> Targets {
     let mut targets: BTreeMap<_, _> = old.iter().map(|(hash, pods)| (hash.clone(), pods.replicas)).collect();
     // Pods that nobody is routed to go first.
     for (hash, pods) in old {
-        let gone = (pods.replicas - serving.ready_old(hash, pods)).min(removable);
+        let gone = (pods.replicas - serving.ready_old(hash, *pods)).min(removable);
         removable -= gone;
         targets.entry(hash.clone()).and_modify(|target| *target -= gone);
     }

@@ -65,9 +65,10 @@ impl Rule {
             // A clock that was set back must not hold pods up for longer than any step does.
             return Step { replicas: current, next, wait: Some(wait.min(longest)) };
         }
-        let due = |number: &u32| self.starts(*number, wanted) - first < STEP;
+        let after = |number: u32| self.starts(number, wanted).saturating_sub(first);
+        let due = |number: &u32| after(*number) < STEP;
         let replicas = current.max((current..target).take_while(due).last().map_or(current, |last| last + 1));
-        let pause = self.starts(replicas, wanted) - first;
+        let pause = after(replicas);
         let next = if pause.is_zero() { None } else { now.checked_add(pause).ok() };
         let wait = (replicas < target).then_some(pause);
         Step { replicas, next, wait }

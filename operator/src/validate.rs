@@ -50,8 +50,7 @@ pub fn validate(graph: &DynamoGraphDeployment, config: &Config) -> Result<Valid,
         checks.problems.error("spec.components", message);
     }
     checks.component_names();
-    let components: Vec<_> =
-        (0..spec.components.len()).filter_map(|index| checks.component(index, &settings)).collect();
+    let components: Vec<_> = (0..spec.components.len()).filter_map(|index| checks.component(index, settings)).collect();
     let claims = checks.claims();
     let restart = checks.restart();
     let has_suffix = checks.has_suffix(&components);

@@ -47,11 +47,6 @@ pub struct ValidatedGraph {
 }
 
 impl ValidatedGraph {
-    /// The Dynamo namespace of a component, without the workers' suffix.
-    pub fn dynamo_namespace(&self, component: &ValidatedComponent) -> String {
-        if component.global_namespace { "dynamo".to_owned() } else { format!("{}-{}", self.namespace, self.name) }
-    }
-
     /// The component with this lower-case name.
     pub fn component(&self, lower: &str) -> Option<&ValidatedComponent> {
         self.components.iter().find(|component| component.lower == lower)
@@ -81,8 +76,8 @@ pub struct ValidatedComponent {
     pub replicas: u32,
     /// A scaling adapter decides about replicas.
     pub has_adapter: bool,
-    /// The Dynamo namespace is `dynamo`.
-    pub global_namespace: bool,
+    /// Dynamo namespace without the workers' suffix.
+    pub dynamo_namespace: String,
     /// Labels for its pods.
     pub labels: BTreeMap<String, String>,
     /// Annotations for its pods.

@@ -22,11 +22,10 @@ const USER: i64 = 1000;
 
 /// The containers of a component's pod, the main one first.
 pub(super) fn all(graph: &ValidatedGraph, component: &ValidatedComponent, config: &Config) -> Vec<Container> {
-    let dynamo_namespace = graph.dynamo_namespace(component);
     let place = Place {
         namespace: &graph.namespace,
         graph: &graph.name,
-        dynamo_namespace: &dynamo_namespace,
+        dynamo_namespace: &component.dynamo_namespace,
         component_type: &component.component_type,
         discovery: graph.discovery,
         mode: graph.mode,

@@ -60,12 +60,11 @@ pub(super) fn texts<const N: usize>(entries: [(&str, &str); N]) -> Texts {
 
 /// What all objects of a component carry.
 pub(super) fn component_labels(graph: &ValidatedGraph, component: &ValidatedComponent) -> Texts {
-    let namespace = graph.dynamo_namespace(component);
     let kind = component.component_type.name();
     let mut labels = texts([
         (label::GRAPH, graph.name.as_str()),
         (label::COMPONENT, component.name.as_str()),
-        (label::NAMESPACE, namespace.as_str()),
+        (label::NAMESPACE, component.dynamo_namespace.as_str()),
         (label::TYPE, kind),
     ]);
     if ["prefill", "decode"].contains(&kind) {

@@ -35,7 +35,7 @@ pub(super) fn template(graph: &ValidatedGraph, component: &ValidatedComponent, c
     let mut pod = component.pod.clone();
     pod.containers = container::all(graph, component, config);
     drop_unused_claims(&mut pod);
-    pod.volumes = volumes(component).filter(|volumes| !volumes.is_empty());
+    pod.volumes = Some(volumes(component)).filter(|volumes| !volumes.is_empty());
     pod.restart_policy = Some("Always".to_owned());
     pod.termination_grace_period_seconds.get_or_insert(GRACE_S);
     pod.security_context.get_or_insert_with(|| PodSecurityContext {
@@ -125,7 +125,7 @@ fn drop_unused_claims(pod: &mut PodSpec) {
     pod.resource_claims = left.filter(|claims| !claims.is_empty());
 }
 
-fn volumes(component: &ValidatedComponent) -> Option<Vec<Volume>> {
+fn volumes(component: &ValidatedComponent) -> Vec<Volume> {
     let mut volumes = component.pod.volumes.clone().unwrap_or_default();
     let needs = |volume: &Volume| {
         let mounts = |container: &&crate::validated::ValidatedContainer| {
@@ -157,7 +157,7 @@ fn volumes(component: &ValidatedComponent) -> Option<Vec<Volume>> {
         let folder = EmptyDirVolumeSource::default();
         volumes.push(Volume { name: TEMPORARY.to_owned(), empty_dir: Some(folder), ..Volume::default() });
     }
-    Some(volumes)
+    volumes
 }
 
 /// The manifest's secrets, the operator's for its own image, and those that are for the registries of the other images.

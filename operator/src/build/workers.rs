@@ -38,7 +38,7 @@ pub fn worker_hash(graph: &ValidatedGraph, config: &Config) -> Option<String> {
             json!({
                 "name": worker.lower,
                 "type": worker.component_type.name(),
-                "global": worker.global_namespace,
+                "namespace": worker.dynamo_namespace,
                 "template": template(graph, worker, config),
             })
         })

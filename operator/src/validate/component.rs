@@ -22,7 +22,7 @@ const QUARTER: Share = Share::Percent(25);
 
 impl Checks<'_> {
     /// A component, or none if something is wrong with it that the rest depends on.
-    pub(super) fn component(&mut self, index: usize, settings: &Settings) -> Option<ValidatedComponent> {
+    pub(super) fn component(&mut self, index: usize, settings: Settings) -> Option<ValidatedComponent> {
         let graph = self.graph;
         let spec = &graph.spec.components[index];
         let path = format!("spec.components[{index}]");
@@ -66,12 +66,13 @@ impl Checks<'_> {
         }
         let gpus = gpus::of_container(&main.container)
             .or_else(|| main.worker.as_ref().and_then(|flags| flags.gpus.map(|gpus| gpus * u32::from(flags.workers))));
+        let replicas = self.replicas(spec, &path)?;
         Some(ValidatedComponent {
             name: spec.name.clone(),
             lower: spec.name.to_ascii_lowercase(),
-            replicas: self.replicas(spec, &path)?,
+            dynamo_namespace: base.clone(),
+            replicas,
             has_adapter: spec.scaling_adapter.is_some(),
-            global_namespace: global,
             has_metrics: self.setting(&annotations, annotation::METRICS).is_none_or(|(_, text)| text != "false"),
             finds_pull_secrets: self
                 .setting(&annotations, annotation::NO_PULL_SECRETS)

@@ -226,13 +226,15 @@ impl Checks<'_> {
             self.problems.error(path, "cannot be used with Parallel, which has no order");
         }
         for (index, name) in given.order.iter().enumerate() {
-            match all.get_mut(&name.to_ascii_lowercase()) {
-                None => {
-                    self.problems.error(format!("{path}[{index}]"), format!("`{name}` is no component of this graph"))
+            let wrong = match all.get_mut(&name.to_ascii_lowercase()) {
+                None => "is no component of this graph",
+                Some(true) => "stands here twice",
+                Some(seen) => {
+                    *seen = true;
+                    continue;
                 }
-                Some(true) => self.problems.error(format!("{path}[{index}]"), format!("`{name}` stands here twice")),
-                Some(seen) => *seen = true,
-            }
+            };
+            self.problems.error(format!("{path}[{index}]"), format!("`{name}` {wrong}"));
         }
         let missing: Vec<_> = all.into_iter().filter(|(_, seen)| !seen).map(|(name, _)| name).collect();
         if !missing.is_empty() {

@@ -60,7 +60,7 @@ impl Checks<'_> {
         let common = defaults::common(place, &container.name, self.config);
         let env = known(&merge(&[&common, &self.graph.spec.env, own]));
         let kind = is_main.then_some(place.component_type);
-        let raw = read_words(container, kind, policy, |word| word.to_owned());
+        let raw = read_words(container, kind, policy, str::to_owned);
         let invocation = read_words(container, kind, policy, |word| expand(word, &env));
         let stand_in = match (&invocation, &raw, policy) {
             (Invocation::Ours(program, _), Invocation::Ours(_, flags), ImagePolicy::Mocker)
@@ -176,17 +176,16 @@ impl Checks<'_> {
         used.extend(taken.keys());
         for (container, path) in containers.iter_mut().zip(paths) {
             let Some(worker) = container.worker.as_ref().filter(|worker| worker.wants_bootstrap) else { continue };
-            match free_ports(&mut used, worker.workers, worker.ranks) {
-                Some(ports) => container.bootstrap = ports,
-                None => {
-                    let message = format!(
-                        "--bootstrap-ports: there is no room for {} workers of {} ranks above port {BOOTSTRAP_PORT}",
-                        worker.workers, worker.ranks
-                    );
-                    self.problems.error(format!("{path}.args"), message);
-                    clear = false;
-                }
+            if let Some(ports) = free_ports(&mut used, worker.workers, worker.ranks) {
+                container.bootstrap = ports;
+                continue;
             }
+            let message = format!(
+                "--bootstrap-ports: there is no room for {} workers of {} ranks above port {BOOTSTRAP_PORT}",
+                worker.workers, worker.ranks
+            );
+            self.problems.error(format!("{path}.args"), message);
+            clear = false;
         }
         clear
     }
@@ -231,13 +230,14 @@ fn free_ports(used: &mut BTreeSet<u16>, workers: u16, ranks: u16) -> Option<Vec<
     let mut first = BOOTSTRAP_PORT;
     while found.len() < usize::from(workers) {
         let last = first.checked_add(ranks - 1)?;
-        match used.range(first..=last).next_back() {
-            Some(taken) => first = taken.checked_add(1)?,
-            None => {
-                found.push(first);
-                used.extend(first..=last);
-                first = last.checked_add(1)?;
-            }
+        if let Some(taken) = used.range(first..=last).next_back() {
+            first = taken.checked_add(1)?;
+            continue;
+        }
+        found.push(first);
+        used.extend(first..=last);
+        if found.len() < usize::from(workers) {
+            first = last.checked_add(1)?;
         }
     }
     Some(found)

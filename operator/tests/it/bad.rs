@@ -50,14 +50,14 @@ fn annotated(annotation: &str) -> DynamoGraphDeployment {
 }
 
 /// A good graph with other metadata.
-fn named(metadata: Value) -> DynamoGraphDeployment {
+fn named(metadata: &Value) -> DynamoGraphDeployment {
     stored(json!({"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": metadata,
         "spec": {"components": [{"name": "a", "type": "frontend"}]}}))
 }
 
 /// A good graph with an annotation.
 fn graph_annotation(key: &str, text: &str) -> DynamoGraphDeployment {
-    named(json!({"name": "g", "annotations": {key: text}}))
+    named(&json!({"name": "g", "annotations": {key: text}}))
 }
 
 /// A graph of the older version.
@@ -91,17 +91,17 @@ fn of_a_graph() {
         "metadata.name: `test-{long}`, its namespace and name, is a label of all pods and has 65 characters (allowed: 63)"
     );
     check(vec![
-        (named(json!({"name": ""})), "metadata.name: missing"),
-        (named(json!({})), "metadata.name: missing"),
+        (named(&json!({"name": ""})), "metadata.name: missing"),
+        (named(&json!({})), "metadata.name: missing"),
         (
-            named(json!({"name": "1g"})),
+            named(&json!({"name": "1g"})),
             "metadata.name: `1g` cannot be used (allowed: 1 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen at the end)",
         ),
         (
-            named(json!({"name": "a.b"})),
+            named(&json!({"name": "a.b"})),
             "metadata.name: `a.b` cannot be used (allowed: 1 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen at the end)",
         ),
-        (named(json!({"name": long})), &long_name),
+        (named(&json!({"name": long})), &long_name),
         (beta("{components: []}"), "spec.components: has no components, at least 1 is needed"),
         (
             beta("{backendFramework: jax, components: [{name: a, type: frontend}]}"),
@@ -554,7 +554,7 @@ fn what_has_no_effect_is_warned_of() {
         let valid = validate(graph, &Config::default()).unwrap_or_else(|invalid| panic!("{invalid}"));
         valid.warnings.iter().map(ToString::to_string).collect()
     };
-    for (graph, message) in [
+    for (graph, message) in vec![
         (component("minAvailable: 1"), "spec.components[0].minAvailable: has no effect here, it is kept"),
         (component("roles: {}"), "spec.components[0].roles: has no effect here, it is kept"),
         (component("frontendSidecar: x"), "spec.components[0].frontendSidecar: has no effect here, it is kept"),

@@ -33,8 +33,8 @@ fn one(kind: &str, fields: &str) -> String {
     )
 }
 
-fn words(list: &Option<Vec<String>>) -> String {
-    list.iter().flatten().cloned().collect::<Vec<_>>().join(" ")
+fn words(list: Option<&Vec<String>>) -> String {
+    list.map(|list| list.join(" ")).unwrap_or_default()
 }
 
 fn env(container: &Container, name: &str) -> Option<String> {
@@ -70,7 +70,11 @@ fn arguments_alone_keep_the_command_of_the_type() {
         ("type: planner,", "image: i, args: [x]", "", "x"),
     ] {
         let built = main_container(&one(kind, fields), "a");
-        assert_eq!((words(&built.command).as_str(), words(&built.args).as_str()), (command, args), "{kind} {fields}");
+        assert_eq!(
+            (words(built.command.as_ref()).as_str(), words(built.args.as_ref()).as_str()),
+            (command, args),
+            "{kind} {fields}"
+        );
     }
 }
 
@@ -83,7 +87,7 @@ fn the_stagger_is_the_operators_and_not_the_pods() {
     for (stagger, expected) in [("-1", 6), ("0", 6), ("0.4", 3), ("5", 1)] {
         let yaml = worker(stagger);
         assert_eq!(replicas(&yaml), Some(expected), "{stagger}");
-        assert_eq!(words(&main_container(&yaml, "a").args), "--model-path m");
+        assert_eq!(words(main_container(&yaml, "a").args.as_ref()), "--model-path m");
     }
     // Other components start at once, however many there are.
     assert_eq!(replicas(&one("type: frontend, replicas: 200,", "image: i")), Some(200));
@@ -146,7 +150,7 @@ fn only_prefill_workers_by_their_arguments_get_a_bootstrap_port() {
         let built = main_container(&one("type: decode,", &format!("args: [--model-path, m, {args}]")), "a");
         let declared = built.ports.iter().flatten().find(|port| port.name.as_deref() == Some("bootstrap"));
         assert_eq!(declared.map(|port| port.container_port), port, "{args}");
-        let given = words(&built.args);
+        let given = words(built.args.as_ref());
         assert_eq!(given.matches("--bootstrap-ports").count(), usize::from(port.is_some()), "{given}");
     }
 }

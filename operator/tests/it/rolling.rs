@@ -115,7 +115,7 @@ fn a_change_of_workers_rolls_and_one_of_the_frontend_does_not() {
     let built = cluster.step(&changed);
     let second = built.hash.clone().expect("workers");
     assert_ne!(first, second);
-    assert_eq!(built.rolling.expect("a roll").from, [first.clone()]);
+    assert_eq!(built.rolling.expect("a roll").from, std::slice::from_ref(&first));
     assert_eq!(cluster.replicas().len(), 5, "old and new stand side by side");
     assert!(cluster.deployments.values().all(|seen| seen.replicas == 1));
     let built = cluster.settle(&changed);
