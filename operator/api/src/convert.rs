@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 pub use review::review;
 
 use crate::{ADAPTER_KIND, GRAPH_KIND, GROUP, v1alpha1, v1beta1};
-use leftovers::Leftovers;
+use leftovers::{Group, Leftovers};
 
 /// Holds what the other version can say and this one cannot. Written by conversion; not for people.
 pub const LEFTOVERS_ANNOTATION: &str = "nvidia.com/dynosim-other-version";
@@ -52,10 +52,10 @@ pub enum ConvertError {
 struct Translation {
     to_beta: fn(Fields) -> Fields,
     to_alpha: fn(Fields) -> Fields,
-    /// What a leftover of the older version belongs to; see [`Leftovers::put_back`].
-    alpha_group: fn(&[String]) -> Vec<String>,
+    /// What a leftover of the older version is about.
+    alpha_group: Group,
     /// The same of the newer.
-    beta_group: fn(&[String]) -> Vec<String>,
+    beta_group: Group,
 }
 
 /// Converts an object to an API version.
@@ -104,7 +104,7 @@ impl Translation {
     fn beta_to_alpha(&self, metadata: &mut Fields, beta: Fields) -> Fields {
         let mut alpha = (self.to_alpha)(beta.clone());
         if let Some(left) = take_leftovers(metadata, ALPHA) {
-            left.put_back(&mut alpha, self.alpha_group);
+            left.put_back_unseen(&mut alpha, self.alpha_group, self.to_beta, &beta);
         }
         keep_leftovers(metadata, Leftovers::between(BETA, &(self.to_beta)(alpha.clone()), &beta));
         alpha

@@ -102,12 +102,17 @@ fn tidy_schemas(definition: &mut CustomResourceDefinition) {
 }
 
 /// Removes what the derived schemas say of Rust and not of the API: `null` for what is not given (API servers drop nulls of
-/// fields that are not nullable), defaults that stand for nothing, line breaks of comments. Keeps unknown fields.
+/// fields that are not nullable), defaults that stand for nothing, line breaks of comments. Keeps unknown fields, and numbers
+/// in the range of their type.
 fn tidy(schema: &mut Value) {
     let Value::Object(fields) = schema else { return };
     fields.remove("nullable");
     if fields.get("default").is_some_and(is_nothing) {
         fields.remove("default");
+    }
+    // API servers take a format for a comment.
+    if fields.get("format").is_some_and(|format| format == "int32") {
+        fields.entry("maximum").or_insert(i32::MAX.into());
     }
     if let Some(Value::String(text)) = fields.get_mut("description") {
         *text = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -39,14 +39,15 @@ pub(crate) fn env(_: &mut SchemaGenerator) -> Schema {
 
 /// A probe.
 pub(crate) fn probe(_: &mut SchemaGenerator) -> Schema {
+    let number = |description: &str| json!({"type": "integer", "format": "int32", "description": description});
     json_schema!({
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,
         "properties": {
-            "initialDelaySeconds": {"type": "integer", "description": "Seconds before the first try."},
-            "periodSeconds": {"type": "integer", "description": "Seconds between tries."},
-            "timeoutSeconds": {"type": "integer", "description": "Seconds that a try may take."},
-            "failureThreshold": {"type": "integer", "description": "Failed tries in a row that count."},
+            "initialDelaySeconds": number("Seconds before the first try."),
+            "periodSeconds": number("Seconds between tries."),
+            "timeoutSeconds": number("Seconds that a try may take."),
+            "failureThreshold": number("Failed tries in a row that count."),
         },
     })
 }

@@ -34,7 +34,7 @@ pub struct RestartStrategy {
     pub strategy_type: Option<String>,
     /// Names of all components, each once; not given: by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("maxItems" = 25))]
+    #[schemars(extend("maxItems" = 25, "items" = {"type": "string", "maxLength": 63}))]
     pub order: Vec<String>,
 }
 

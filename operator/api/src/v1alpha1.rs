@@ -61,10 +61,32 @@ pub use crate::v1beta1::GraphExperimental;
         "message": "cannot be given when a graph is created, there is nothing to restart",
         "fieldPath": ".restart",
     },
+    {
+        "rule": "!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || size(self.restart.strategy.order) == 0 || (size(self.restart.strategy.order) == size(self.services) && self.services.all(name, name in self.restart.strategy.order))",
+        "message": "must name every component once",
+        "fieldPath": ".restart.strategy.order",
+    },
 ]))]
 pub struct DynamoGraphDeploymentSpec {
     /// The components by name.
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 25))]
+    #[schemars(extend(
+        "minProperties" = 1,
+        "maxProperties" = 25,
+        "x-kubernetes-validations" = [
+            {
+                "rule": "self.all(name, name.matches('^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$'))",
+                "message": "names must be 1 to 63 letters, digits and hyphens",
+            },
+            {
+                "rule": "self.all(a, self.exists_one(b, a.lowerAscii() == b.lowerAscii()))",
+                "message": "names must differ in more than case",
+            },
+            {
+                "rule": "self.filter(name, has(self[name].componentType) && self[name].componentType == 'epp').size() <= 1",
+                "message": "one component of type epp is allowed",
+            },
+        ],
+    ))]
     pub services: BTreeMap<String, ServiceSpec>,
     /// Environment of every component; a component's own entry of the same name wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

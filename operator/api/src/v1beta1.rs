@@ -55,6 +55,11 @@ pub use crate::shared::{
         "message": "cannot be given when a graph is created, there is nothing to restart",
         "fieldPath": ".restart",
     },
+    {
+        "rule": "!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || size(self.restart.strategy.order) == 0 || (size(self.restart.strategy.order) == size(self.components) && self.components.all(c, c.name in self.restart.strategy.order))",
+        "message": "must name every component once",
+        "fieldPath": ".restart.strategy.order",
+    },
 ]))]
 pub struct DynamoGraphDeploymentSpec {
     /// The components, with names that differ in more than case.

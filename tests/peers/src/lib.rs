@@ -1,7 +1,10 @@
-//! Programs that live tests are run with, and machines may lack: etcd, NATS, the published release.
+//! Programs that live tests are run with, and machines may lack: etcd, NATS, Kubernetes' API server, the published release.
 //!
-//! A program that is missing is said loudly, and fails the test where everything must be there (`DYNOSIM_SHARED` is set).
+//! A program that is missing is said loudly, and fails the test where everything must be there (`DYNOSIM_SHARED` is set;
+//! for Kubernetes also where `CI` is `true`).
 
+mod api_server;
+mod authority;
 mod golden;
 mod process;
 mod servers;
@@ -12,6 +15,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
+pub use api_server::ApiServer;
 pub use golden::assert_golden;
 pub use process::Process;
 pub use servers::{Etcd, Nats};
@@ -29,11 +33,29 @@ pub fn find(name: &str, candidates: impl IntoIterator<Item = PathBuf>) -> Option
     let found = candidates.into_iter().find(|path| path.is_file());
     if found.is_none() {
         assert!(std::env::var_os("DYNOSIM_SHARED").is_none(), "{name} is missing");
-        let note = format!("SKIPPED {}: {name} is missing\n", std::thread::current().name().unwrap_or("a test"));
-        // Past the test harness, which keeps what a passing test prints to itself.
-        std::io::stderr().write_all(note.as_bytes()).expect("standard error takes it");
+        say_skipped(name);
     }
     found
+}
+
+/// Says that a test is skipped for want of something.
+///
+/// # Panics
+/// Where `CI` is `true`: there everything must be there.
+pub fn skip(missing: &str) {
+    assert!(!is_ci(), "{missing} is missing");
+    say_skipped(missing);
+}
+
+fn say_skipped(missing: &str) {
+    let note = format!("SKIPPED {}: {missing} is missing\n", std::thread::current().name().unwrap_or("a test"));
+    // Past the test harness, which keeps what a passing test prints to itself.
+    std::io::stderr().write_all(note.as_bytes()).expect("standard error takes it");
+}
+
+/// A continuous integration runs this, and misses nothing silently.
+fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
 /// A program in the folders of `PATH` or those of administrators.
@@ -84,14 +106,17 @@ pub fn http(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<
 ///
 /// # Panics
 /// If it does not come to pass in time.
-pub fn wait_until(what: &str, mut check: impl FnMut() -> bool) {
-    let looks = DEADLINE.as_millis() / PAUSE.as_millis();
-    let is_so = (0..looks).any(|_| {
+pub fn wait_until(what: &str, check: impl FnMut() -> bool) {
+    assert!(look(DEADLINE, PAUSE, check), "not in time: {what}");
+}
+
+/// Looks with pauses until something is so; false if it is not within about the time given.
+fn look(time: Duration, pause: Duration, mut check: impl FnMut() -> bool) -> bool {
+    (0..time.as_millis() / pause.as_millis()).any(|_| {
         let is = check();
         if !is {
-            sleep(PAUSE);
+            sleep(pause);
         }
         is
-    });
-    assert!(is_so, "not in time: {what}");
+    })
 }

@@ -67,3 +67,39 @@ impl Drop for Process {
         self.kill();
     }
 }
+
+/// Ends processes and removes folders once the test program has ended, in whatever way, or the handle is dropped: for what
+/// tests share, which nobody drops.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    /// Waits for the end of its input, whose other end only this process has.
+    _waiting: Child,
+}
+
+impl Executor {
+    pub(crate) fn of(processes: &[u32], folders: &[&Path]) -> Self {
+        let ids: Vec<_> = processes.iter().map(u32::to_string).collect();
+        let script = "trap '' INT TERM HUP; cat >/dev/null; kill -KILL $1; shift; rm -rf \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh", &ids.join(" ")]).args(folders);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { _waiting: command.spawn().expect("sh starts") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait_until;
+
+    #[test]
+    fn what_is_shared_ends_with_its_executor() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = Process::start(Command::new("sleep").arg("600"), &folder.path().join("log"));
+        let executor = Executor::of(&[process.id()], &[folder.path()]);
+        assert!(!process.has_ended());
+        drop(executor);
+        wait_until("the process ends", || process.has_ended());
+        wait_until("the folder is gone", || !folder.path().exists());
+    }
+}

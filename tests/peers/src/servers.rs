@@ -1,7 +1,7 @@
 //! Servers of a test's own.
 
 use std::net::{Ipv4Addr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -12,6 +12,7 @@ use crate::{Process, free_port, free_ports, http, installed, wait_until};
 #[derive(Debug)]
 pub struct Etcd {
     program: PathBuf,
+    flags: &'static [&'static str],
     ports: [u16; 2],
     folder: TempDir,
     process: Option<Process>,
@@ -23,13 +24,17 @@ impl Etcd {
     /// # Panics
     /// If it does not start.
     pub fn start() -> Option<Self> {
-        let program = installed("etcd")?;
+        installed("etcd").map(|program| Self::of(&program, &[]))
+    }
+
+    /// A program of the caller's choice, with flags beyond the usual ones.
+    pub(crate) fn of(program: &Path, flags: &'static [&'static str]) -> Self {
         // Another process may take a port between its choice and its use; then others are tried.
         for _ in 0..5 {
             let (ports, folder) = (free_ports(), tempfile::tempdir().expect("a folder"));
-            let mut etcd = Self { program: program.clone(), ports, folder, process: None };
+            let mut etcd = Self { program: program.to_owned(), flags, ports, folder, process: None };
             if etcd.resume() {
-                return Some(etcd);
+                return etcd;
             }
         }
         panic!("etcd does not start");
@@ -45,6 +50,7 @@ impl Etcd {
         command.args(["--initial-cluster", &format!("test={peer}")]);
         // With short elections, leases may be as short as a second.
         command.args(["--heartbeat-interval", "20", "--election-timeout", "200", "--auto-compaction-retention", "0"]);
+        command.args(self.flags);
         let mut process = Process::start(&mut command, &self.folder.path().join("log"));
         let mut ended = false;
         wait_until("etcd is ready", || {
@@ -63,6 +69,15 @@ impl Etcd {
     /// Removes all data of the stopped server.
     pub fn wipe(&self) {
         std::fs::remove_dir_all(self.folder.path().join("data")).expect("data can be removed");
+    }
+
+    /// Id of the running server.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Its address.

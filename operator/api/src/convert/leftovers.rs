@@ -7,7 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use super::Fields;
+
+/// What a cell says something about, together with other cells.
+pub(super) type Group = fn(&[String]) -> Vec<String>;
 
 /// The difference between two objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,7 +56,7 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D:
 
 impl Leftovers {
     /// What makes `from` to `to`, both of `version`; none if they are equal.
-    pub(super) fn between(version: &str, from: &Map<String, Value>, to: &Map<String, Value>) -> Option<Self> {
+    pub(super) fn between(version: &str, from: &Fields, to: &Fields) -> Option<Self> {
         let mut found = Self { version: version.to_owned(), ..Self::default() };
         found.compare_fields(&mut Vec::new(), from, to);
         (!found.cells.is_empty() || !found.orders.is_empty()).then_some(found)
@@ -68,27 +73,58 @@ impl Leftovers {
     }
 
     /// Puts back what still fits. Cells that `group` gives the same key say one thing together: all fit, or none does.
-    pub(super) fn put_back(&self, object: &mut Map<String, Value>, group: fn(&[String]) -> Vec<String>) {
-        let mut stale = BTreeSet::new();
-        for cell in &self.cells {
-            if !cell.fits(object) {
-                stale.insert(group(&cell.at));
+    pub(super) fn put_back(&self, object: &mut Fields, group: Group) {
+        for cells in self.fitting(object, group) {
+            put_all(&cells, object);
+        }
+        self.reorder(object);
+    }
+
+    /// The same, but leaves out what `image` would show: what it shows is in `given`, and nothing may change it.
+    pub(super) fn put_back_unseen(
+        &self,
+        object: &mut Fields,
+        group: Group,
+        image: fn(Fields) -> Fields,
+        given: &Fields,
+    ) {
+        let mut all = object.clone();
+        self.put_back(&mut all, group);
+        if image(all.clone()) == *given {
+            *object = all;
+            return;
+        }
+        let seen = image(object.clone());
+        for cells in self.fitting(object, group) {
+            let mut with = object.clone();
+            put_all(&cells, &mut with);
+            if image(with.clone()) == seen {
+                *object = with;
             }
         }
-        for cell in self.cells.iter().filter(|cell| !stale.contains(&group(&cell.at))) {
-            cell.put(object);
+        self.reorder(object);
+    }
+
+    /// The groups whose cells all fit.
+    fn fitting(&self, object: &Fields, group: Group) -> Vec<Vec<&Cell>> {
+        let mut groups: BTreeMap<_, Vec<&Cell>> = BTreeMap::new();
+        for cell in &self.cells {
+            groups.entry(group(&cell.at)).or_default().push(cell);
         }
+        groups.into_values().filter(|cells| cells.iter().all(|cell| cell.fits(object))).collect()
+    }
+
+    fn reorder(&self, object: &mut Fields) {
         for order in &self.orders {
             if let Some(Value::Array(items)) = find(object, &order.at) {
-                let rank: BTreeMap<_, _> = order.names.iter().zip(0..).collect();
-                items.sort_by_key(|item| {
-                    name(item).map_or(usize::MAX, |name| rank.get(&name.to_owned()).copied().unwrap_or(usize::MAX))
-                });
+                let rank = |item: &Value| order.names.iter().position(|wanted| name(item) == Some(wanted));
+                // What has no place in the order stays behind the rest.
+                items.sort_by_key(|item| rank(item).unwrap_or(usize::MAX));
             }
         }
     }
 
-    fn compare_fields(&mut self, at: &mut Vec<String>, from: &Map<String, Value>, to: &Map<String, Value>) {
+    fn compare_fields(&mut self, at: &mut Vec<String>, from: &Fields, to: &Fields) {
         let keys: BTreeSet<_> = from.keys().chain(to.keys()).collect();
         for key in keys {
             at.push(key.clone());
@@ -137,20 +173,14 @@ impl Leftovers {
 
 impl Cell {
     /// The place is there, and holds what it held.
-    fn fits(&self, object: &mut Map<String, Value>) -> bool {
+    fn fits(&self, object: &Fields) -> bool {
         let Some((last, parents)) = self.at.split_last() else { return false };
-        let found = match parents {
-            [] => object.get(last),
-            _ => match find(object, parents) {
-                Some(Value::Object(fields)) => fields.get(last),
-                Some(Value::Array(items)) => items.iter().find(|item| name(item) == Some(last)),
-                _ => return false,
-            },
-        };
-        found == self.from.as_ref()
+        let Some((first, rest)) = parents.split_first() else { return object.get(last) == self.from.as_ref() };
+        let place = object.get(first).and_then(|value| rest.iter().try_fold(value, |value, step| inner(value, step)));
+        place.is_some_and(|place| (place.is_object() || place.is_array()) && inner(place, last) == self.from.as_ref())
     }
 
-    fn put(&self, object: &mut Map<String, Value>) {
+    fn put(&self, object: &mut Fields) {
         let Some((last, parents)) = self.at.split_last() else { return };
         let fields = match parents {
             [] => object,
@@ -167,6 +197,21 @@ impl Cell {
     }
 }
 
+fn put_all(cells: &[&Cell], object: &mut Fields) {
+    for cell in cells {
+        cell.put(object);
+    }
+}
+
+/// A field of an object, or the item of a list with this name.
+fn inner<'a>(value: &'a Value, step: &str) -> Option<&'a Value> {
+    match value {
+        Value::Object(fields) => fields.get(step),
+        Value::Array(items) => items.iter().find(|item| name(item) == Some(step)),
+        _ => None,
+    }
+}
+
 fn put_item(items: &mut Vec<Value>, wanted: &str, to: Option<&Value>) {
     let place = items.iter().position(|item| name(item) == Some(wanted));
     match (place, to) {
@@ -177,7 +222,7 @@ fn put_item(items: &mut Vec<Value>, wanted: &str, to: Option<&Value>) {
     }
 }
 
-fn find<'a>(object: &'a mut Map<String, Value>, at: &[String]) -> Option<&'a mut Value> {
+fn find<'a>(object: &'a mut Fields, at: &[String]) -> Option<&'a mut Value> {
     let (first, rest) = at.split_first()?;
     rest.iter().try_fold(object.get_mut(first)?, |value, step| match value {
         Value::Object(fields) => fields.get_mut(step),
@@ -203,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    fn fields(value: Value) -> Map<String, Value> {
+    fn fields(value: Value) -> Fields {
         let Value::Object(fields) = value else { panic!("an object") };
         fields
     }

@@ -223,6 +223,7 @@ fn name(entry: &Value) -> Option<&str> {
     entry.get("name")?.as_str()
 }
 
+/// The last entry of a name, which is the one that counts.
 fn find<'a>(entries: &'a [Value], wanted: Option<&str>) -> Option<&'a Value> {
-    entries.iter().find(|entry| wanted.is_some() && name(entry) == wanted)
+    entries.iter().rfind(|entry| wanted.is_some() && name(entry) == wanted)
 }

@@ -5,3 +5,4 @@ mod convert;
 mod definitions;
 mod examples;
 mod kept;
+mod server;

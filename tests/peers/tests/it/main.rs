@@ -1,0 +1,3 @@
+//! The servers of live tests do what the tests rely on.
+
+mod api_server;
