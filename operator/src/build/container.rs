@@ -37,7 +37,9 @@ pub(super) fn all(graph: &ValidatedGraph, component: &ValidatedComponent, config
         } else if container.invocation.is_dynamo() {
             let common = defaults::common(&place, &built.name, config);
             built.env = Some(environment(graph, &[&common, &graph.env, own(container)]));
-            built.ports = some(with_ports(worker_ports(container), built.ports.take()));
+            // Names of ports are for all containers of a pod; those of the main one are the ones that are known.
+            let ports = worker_ports(container).into_iter().map(|port| ContainerPort { name: None, ..port });
+            built.ports = some(with_ports(ports.collect(), built.ports.take()));
         }
         words(&mut built, container);
         if container.stand_in.is_some() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, PodSpec, Probe, ResourceRequirements, Volume};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::volumes;
 use crate::formats;
@@ -190,6 +191,19 @@ fn probe(problems: &mut Problems, path: &str, probe: &Probe, name: &str) {
         0 => problems.error(path, "asks nothing (allowed: one of httpGet, tcpSocket, grpc, exec)"),
         1 => {}
         _ => problems.error(path, "asks in more than one way (allowed: one of httpGet, tcpSocket, grpc, exec)"),
+    }
+    let http = probe.http_get.as_ref().map(|get| ("httpGet", get.port.clone()));
+    let tcp = probe.tcp_socket.as_ref().map(|socket| ("tcpSocket", socket.port.clone()));
+    let grpc = probe.grpc.as_ref().map(|grpc| ("grpc", IntOrString::Int(grpc.port)));
+    for (handler, port) in [http, tcp, grpc].into_iter().flatten() {
+        let path = format!("{path}.{handler}.port");
+        match port {
+            IntOrString::Int(number) if !(1..=i32::from(u16::MAX)).contains(&number) => {
+                problems.error(path, format!("{number} cannot be used (allowed: 1 to 65535, or the name of a port)"));
+            }
+            IntOrString::Int(_) => {}
+            IntOrString::String(name) => problems.check(path, &name, formats::port_name(&name)),
+        }
     }
     let numbers = [
         ("initialDelaySeconds", probe.initial_delay_seconds, 0),

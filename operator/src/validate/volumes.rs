@@ -12,14 +12,39 @@ pub(crate) const TEMPORARY: &str = "dynosim-tmp";
 /// See [`SHARED_MEMORY`].
 pub(crate) const COMPILATION_CACHE: &str = "compilation-cache";
 
-pub(super) fn check(problems: &mut Problems, path: &str, volumes: &[Volume]) {
+pub(super) fn check(problems: &mut Problems, list: &str, volumes: &[Volume]) {
     for (index, volume) in volumes.iter().enumerate() {
-        let path = format!("{path}[{index}].name");
+        let path = format!("{list}[{index}].name");
         problems.check(path.clone(), &volume.name, formats::dns_label(&volume.name));
         if [SHARED_MEMORY, TEMPORARY, COMPILATION_CACHE].contains(&volume.name.as_str()) {
             problems.error(path, format!("`{}` is the name of a volume that the operator adds", volume.name));
         } else if volumes[..index].iter().any(|other| other.name == volume.name) {
             problems.error(path, format!("`{}` is also the name of another volume", volume.name));
+        }
+        source(problems, &format!("{list}[{index}]"), volume);
+    }
+}
+
+/// Where a volume comes from; without a source it is an empty folder.
+fn source(problems: &mut Problems, path: &str, volume: &Volume) {
+    let fields = serde_json::to_value(volume).ok();
+    let sources: Vec<_> =
+        fields.iter().filter_map(|fields| fields.as_object()).flat_map(|fields| fields.keys()).collect();
+    let sources: Vec<_> = sources.into_iter().filter(|field| *field != "name").map(String::as_str).collect();
+    if sources.len() > 1 {
+        problems.error(path, format!("comes from {} (allowed: one source)", sources.join(" and ")));
+    }
+    let names = [
+        ("secret.secretName", volume.secret.as_ref().map(|secret| secret.secret_name.clone().unwrap_or_default())),
+        ("configMap.name", volume.config_map.as_ref().map(|map| map.name.clone())),
+        (
+            "persistentVolumeClaim.claimName",
+            volume.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.clone()),
+        ),
+    ];
+    for (field, name) in names {
+        if let Some(name) = name {
+            problems.check(format!("{path}.{field}"), &name, formats::subdomain(&name));
         }
     }
 }

@@ -366,6 +366,15 @@ fn of_a_pod() {
             "volumes[1].name: `v` is also the name of another volume".to_owned(),
         ),
         (
+            "volumes: [{name: v, secret: {}}]",
+            "volumes[0].secret.secretName: `` cannot be used (allowed: 1 to 253 lower-case letters, digits, hyphens and dots)"
+                .to_owned(),
+        ),
+        (
+            "volumes: [{name: v, emptyDir: {}, configMap: {name: c}}]",
+            "volumes[0]: comes from configMap and emptyDir (allowed: one source)".to_owned(),
+        ),
+        (
             "volumes: [{name: shared-memory}]",
             "volumes[0].name: `shared-memory` is the name of a volume that the operator adds".to_owned(),
         ),
@@ -456,6 +465,14 @@ fn of_a_container() {
         (
             "readinessProbe: {tcpSocket: {port: 1}, exec: {command: [a]}}",
             "readinessProbe: asks in more than one way (allowed: one of httpGet, tcpSocket, grpc, exec)",
+        ),
+        (
+            "livenessProbe: {httpGet: {port: 0}}",
+            "livenessProbe.httpGet.port: 0 cannot be used (allowed: 1 to 65535, or the name of a port)",
+        ),
+        (
+            "livenessProbe: {tcpSocket: {port: A}}",
+            "livenessProbe.tcpSocket.port: `A` cannot be used (allowed: 1 to 15 lower-case letters, digits and single hyphens inside, at least one letter)",
         ),
         (
             "startupProbe: {tcpSocket: {port: 1}, periodSeconds: -1}",

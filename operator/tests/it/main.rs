@@ -8,3 +8,4 @@ mod manifests;
 mod properties;
 mod roll;
 mod rolling;
+mod server;

@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use dynosim_api::v1beta1::DynamoGraphDeployment;
 use dynosim_operator::{Config, Observed, build, formats, validate};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::manifests::{folder, graphs, objects, shape};
@@ -227,6 +229,23 @@ proptest! {
         };
         check_objects(&graph, &config)?;
     }
+}
+
+/// Manifests changed at random that are let through, always the same ones.
+pub(crate) fn valid_manifests(tries: usize) -> Vec<DynamoGraphDeployment> {
+    let mut runner = TestRunner::deterministic();
+    let one = (any::<prop::sample::Index>(), prop::collection::vec(change(), 1..4));
+    let mut found = Vec::new();
+    while found.len() < tries {
+        let (seed, changes) = one.new_tree(&mut runner).expect("a manifest").current();
+        let mut manifest = seed.get(seeds()).clone();
+        for (index, change) in &changes {
+            apply(&mut manifest, *index, change);
+        }
+        let graph = serde_json::from_value::<DynamoGraphDeployment>(manifest).ok();
+        found.extend(graph.filter(|graph| validate(graph, &Config::default()).is_ok()));
+    }
+    found
 }
 
 #[test]
