@@ -35,7 +35,7 @@ pub mod label {
     pub const MANAGER: &str = "dynamo-operator";
 
     /// Labels that only the operator sets: selectors and discovery rely on them.
-    pub const OWN: [&str; 14] = [
+    pub const OWN: [&str; 11] = [
         SELECTOR,
         GRAPH,
         COMPONENT,
@@ -47,9 +47,6 @@ pub mod label {
         MODEL_HASH,
         DISCOVERY_BACKEND,
         DISCOVERY_ENABLED,
-        MANAGED_BY,
-        PART,
-        NAME,
     ];
 }
 

@@ -131,7 +131,13 @@ fn apply(manifest: &mut Value, index: prop::sample::Index, change: &Change) {
 
 /// What an API server and the operator itself rely on, of every object.
 fn check_objects(graph: &DynamoGraphDeployment, config: &Config) -> Result<(), TestCaseError> {
-    let Ok(valid) = validate(graph, config) else { return Ok(()) };
+    let valid = match validate(graph, config) {
+        Ok(valid) => valid,
+        Err(invalid) => {
+            prop_assert!(!invalid.0.errors.is_empty(), "refused without a reason");
+            return Ok(());
+        }
+    };
     let observed = Observed { has_pod_monitors: true, ..Observed::default() };
     let built = build(&valid.graph, &observed, config);
     let all = objects(&built.children);
@@ -246,6 +252,29 @@ pub(crate) fn valid_manifests(tries: usize) -> Vec<DynamoGraphDeployment> {
         found.extend(graph.filter(|graph| validate(graph, &Config::default()).is_ok()));
     }
     found
+}
+
+#[path = "../../../fuzz/checks/graph.rs"]
+mod fuzzed;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn bytes_changed_at_random_never_panic(
+        seed in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+    ) {
+        let folder = folder("../../fuzz/seeds/graph");
+        let mut names: Vec<_> = std::fs::read_dir(&folder).expect("seeds").map(|entry| entry.expect("a file").path()).collect();
+        names.sort();
+        let mut bytes = std::fs::read(seed.get(&names)).expect("a seed");
+        for (index, byte) in &changes {
+            *index.get_mut(&mut bytes) = *byte;
+        }
+        let understood = fuzzed::check(&bytes);
+        prop_assert!(understood || !changes.is_empty(), "a seed holds a graph");
+    }
 }
 
 #[test]
