@@ -26,6 +26,11 @@ pub enum ComponentType {
 }
 
 impl ComponentType {
+    /// From the text of a manifest.
+    pub fn of(text: Option<&str>) -> Self {
+        Self::read(text, None)
+    }
+
     /// From the texts of a manifest; `sub` is the older version's further text for workers.
     fn read(text: Option<&str>, sub: Option<&str>) -> Self {
         match (text.unwrap_or_default(), sub) {

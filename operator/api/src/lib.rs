@@ -4,6 +4,7 @@
 //!   YAML ──► manifest ──► v1alpha1, v1beta1: a graph as it was written ──► graph: its components, one form for both
 //!                             │        ▲
 //!                             │        └── convert: from one version to the other and back, without loss
+//!                             │                               └─► invocation, flags: what a container runs
 //!                             └──► crd: definitions for API servers, kept in `crds/`
 //! ```
 //!
@@ -14,7 +15,10 @@
 
 pub mod convert;
 pub mod crd;
+pub mod expand;
+pub mod flags;
 pub mod graph;
+pub mod invocation;
 pub mod manifest;
 mod schema;
 mod shared;
@@ -25,6 +29,7 @@ pub mod v1beta1;
 pub use k8s_openapi::api::core::v1::EnvVar;
 
 pub use graph::{Component, ComponentType, Graph};
+pub use invocation::{Invocation, Program};
 pub use manifest::{Manifest, ManifestError};
 pub use unknown::unknown_fields;
 

@@ -1,7 +1,6 @@
 //! `dynosim up`: a serving graph from its manifest, on this machine.
 #![allow(clippy::doc_markdown, reason = "doc comments are help texts here")]
 
-mod invocation;
 mod plan;
 mod ports;
 mod processes;

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dynosim_api::EnvVar;
-use dynosim_api::{Component, Graph};
+use dynosim_api::expand::expand;
+use dynosim_api::{Component, EnvVar, Graph, Invocation, Program, flags};
 
-use super::invocation::{self, Invocation, Program};
 use super::ports::Ports;
 use crate::failure::Failure;
 
@@ -102,9 +101,9 @@ impl Planner<'_> {
                     env.insert(variable.name.clone(), value);
                 }
             }
-            let (program, flags) = match invocation::read(component, |word| expand(word, &env)) {
+            let (program, flags) = match Invocation::of_component(component, |word| expand(word, &env)) {
                 Invocation::Ours(program, flags) => (program, flags),
-                Invocation::Foreign(what) => return self.foreign(&label, component, &what),
+                other => return self.foreign(&label, component, &other.describe()),
             };
             let mut part = Part { label: format!("{label}-{index}"), program, flags, env, delay: stagger(index) };
             match program {
@@ -146,23 +145,22 @@ impl Planner<'_> {
         };
         self.frontends += 1;
         part.env.entry("DYN_HTTP_PORT".to_owned()).or_insert(http.to_string());
-        if invocation::value_of(&part.flags, "--http-host").is_none() {
+        if flags::value_of(&part.flags, "--http-host").is_none() {
             part.flags.extend(["--http-host".to_owned(), self.settings.http_host.clone()]);
         }
     }
 
     /// Ports that pods would each have for themselves are spread over one machine.
     fn worker(&mut self, part: &mut Part, index: u16) -> Result<(), Failure> {
-        let count = |name: &str| invocation::value_of(&part.flags, name).and_then(|text| text.parse::<u16>().ok());
+        let count = |name: &str| flags::value_of(&part.flags, name).and_then(|text| text.parse::<u16>().ok());
         let (workers, ranks) = (count("--num-workers").unwrap_or(1), count("--data-parallel-size").unwrap_or(1));
         for name in ["--bootstrap-ports", "--zmq-kv-events-ports", "--zmq-replay-ports"] {
-            let Some(list) = invocation::value_of(&part.flags, name).map(str::to_owned) else { continue };
+            let Some(list) = flags::value_of(&part.flags, name).map(str::to_owned) else { continue };
             let shifted = shift(&part.label, name, &list, u32::from(index) * u32::from(workers) * u32::from(ranks))?;
-            invocation::replace_value(&mut part.flags, name, &shifted);
+            flags::replace_value(&mut part.flags, name, &shifted);
         }
-        let mode = invocation::value_of(&part.flags, "--disaggregation-mode");
-        let prefill = mode == Some("prefill") || part.flags.iter().any(|flag| flag == "--is-prefill-worker");
-        if prefill && invocation::value_of(&part.flags, "--bootstrap-ports").is_none() {
+        let prefill = flags::worker_mode(&part.flags) == "prefill";
+        if prefill && flags::value_of(&part.flags, "--bootstrap-ports").is_none() {
             let ports: Option<Vec<_>> = (0..workers).map(|_| self.ports.take(ranks)).collect();
             let Some(ports) = ports else { return Err(Failure::io("no free ports for the hand-over of KV")) };
             let list: Vec<_> = ports.iter().map(u16::to_string).collect();
@@ -253,29 +251,6 @@ fn value(variable: &EnvVar, env: &BTreeMap<String, String>) -> Option<String> {
     env.get(name).cloned()
 }
 
-/// Replaces `$(NAME)` by the variable, as Kubernetes does: unknown names stay, `$$` is one `$`.
-fn expand(text: &str, env: &BTreeMap<String, String>) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let named = rest.strip_prefix("$(").and_then(|inside| inside.split_once(')'));
-        if let Some(after) = rest.strip_prefix("$$") {
-            out.push('$');
-            rest = after;
-        } else if let Some((value, after)) = named.and_then(|(name, after)| Some((env.get(name)?, after))) {
-            out.push_str(value);
-            rest = after;
-        } else {
-            out.push('$');
-            rest = &rest[1..];
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use dynosim_api::Manifest;
@@ -332,13 +307,13 @@ spec:
         assert_eq!(decode.env["ME"], "g-decode-0");
         assert_eq!(decode.env["DYN_NAMESPACE"], "default-g");
         assert_eq!(decode.flags.last().map(String::as_str), Some("10"));
-        assert_eq!(invocation::value_of(&decode.flags, "--bootstrap-ports"), None);
-        let bootstrap = |label| invocation::value_of(&part(label).flags, "--bootstrap-ports").map(str::parse::<u16>);
+        assert_eq!(flags::value_of(&decode.flags, "--bootstrap-ports"), None);
+        let bootstrap = |label| flags::value_of(&part(label).flags, "--bootstrap-ports").map(str::parse::<u16>);
         let (Some(Ok(first)), Some(Ok(second))) = (bootstrap("g/prefill-0"), bootstrap("g/prefill-1")) else {
             panic!("no ports")
         };
         assert!(first.abs_diff(second) >= 2, "two ranks each: {first}, {second}");
-        assert_eq!(invocation::value_of(&part("g/prefill-1").flags, "--zmq-kv-events-ports"), Some("5602"));
+        assert_eq!(flags::value_of(&part("g/prefill-1").flags, "--zmq-kv-events-ports"), Some("5602"));
     }
 
     #[test]
@@ -358,16 +333,6 @@ spec:
             "g/decode: a decode that runs dynamo.vllm cannot be simulated (allowed: dynamo.mocker, dynamo.frontend, or \
              no command)"
         );
-    }
-
-    #[test]
-    fn variables_in_arguments_are_replaced_as_kubernetes_does() {
-        let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
-        for (text, expected) in
-            [("$(A)x$(A)", "1x1"), ("$(B)", "$(B)"), ("$$(A)", "$(A)"), ("a$", "a$"), ("$(A", "$(A")]
-        {
-            assert_eq!(expand(text, &env), expected, "{text}");
-        }
     }
 
     #[test]

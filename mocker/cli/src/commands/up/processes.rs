@@ -10,7 +10,6 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-use super::invocation;
 use super::plan::{Part, Plan};
 use crate::failure::Failure;
 use crate::live::Env;
@@ -99,7 +98,7 @@ fn spawn(part: &Part, folder: &Path) -> Result<Child, Failure> {
     let failed = |error: std::io::Error| Failure::io(format_args!("{}: {error}", part.label));
     let mut flags = part.flags.clone();
     for (name, value) in RUNTIME_FLAGS {
-        invocation::remove(&mut flags, name);
+        dynosim_api::flags::remove(&mut flags, name);
         flags.extend([name.to_owned(), value.to_owned()]);
     }
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);

@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
+use dynosim_api::Program;
 use dynosim_wire::discovery::MemStore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::invocation::Program;
 use super::plan::{Part, Plan};
 use crate::commands::{frontend, mocker};
 use crate::failure::Failure;

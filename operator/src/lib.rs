@@ -1,0 +1,43 @@
+//! From serving graphs to the objects of a cluster.
+//!
+//! ```text
+//!   objects ──► dereference ──► Observed ─────────────────┐
+//!                                                         ▼
+//!   graph ────► validate ─────► ValidatedGraph ─────────► build ──► Built: Children, roll, restart, when to look again
+//!                    └────────► warnings, or all errors
+//! ```
+//!
+//! These steps need no client and never wait: what they are given is plain data, what they give is too. Equal input gives
+//! equal output, byte for byte.
+//!
+//! - `validate` proves everything that `build` relies on; `build` has no way to fail. Admission calls the same `validate`.
+//! - Names are DNS labels, and no two objects of a kind have the same.
+//! - Workers belong to a *generation*, named by a hash of their pods. A change of any worker makes a new one of all, and
+//!   [`roll`] decides from what is there how many pods each generation has next. Nothing else is remembered.
+//! - Replicas rise in steps ([`stagger`]); [`build::Built::wait`] says when the next one is due.
+//!
+//! What is not here: reading from and writing to a cluster, status, admission over the network.
+
+pub mod build;
+pub mod config;
+pub mod defaults;
+pub mod dereference;
+pub mod environment;
+pub mod formats;
+mod gpus;
+pub mod keys;
+pub mod kinds;
+pub mod names;
+pub mod problems;
+pub mod restart;
+pub mod roll;
+mod secrets;
+pub mod stagger;
+pub mod validate;
+pub mod validated;
+pub mod worker_flags;
+
+pub use build::{Built, Children, build};
+pub use config::Config;
+pub use dereference::{Objects, Observed, dereference};
+pub use validate::{Valid, validate};

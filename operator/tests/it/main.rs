@@ -1,0 +1,11 @@
+//! Graphs and their objects.
+
+mod bad;
+mod built;
+mod golden;
+mod hash;
+mod manifests;
+mod properties;
+mod roll;
+mod rolling;
+mod server;
