@@ -12,7 +12,9 @@ mod servers;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -25,6 +27,11 @@ pub use servers::{Etcd, Nats};
 /// Longer than any of the servers takes to start or to answer, on a machine that has much else to do.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Pause between two looks.
+/// Where ports for tests come from. Those above go to whoever asks the system for any port, or opens a connection, and could
+/// be taken before they are used.
+const PORTS: Range<u16> = 10_000..30_000;
+/// Some servers take the ports after theirs as well.
+const PORTS_APART: u16 = 8;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The first of `candidates` that is a file; none if the test is to be skipped.
@@ -81,16 +88,23 @@ pub fn clients() -> Option<PathBuf> {
     find("the environment with clients", folder.map(|folder| folder.join("bin/python")))
 }
 
-/// Ports that nobody listened on just now, all different.
+/// Ports that nobody listens on, all different.
 pub fn free_ports<const N: usize>() -> [u16; N] {
-    let held = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port"));
-    held.map(|listener| listener.local_addr().expect("an address").port())
+    [(); N].map(|()| free_port())
 }
 
-/// A port that nobody listened on just now.
+/// A port that nobody listens on, nor on the few after it, and that this program gives to nobody else.
+///
+/// # Panics
+/// If there is none.
 pub fn free_port() -> u16 {
-    let [port] = free_ports();
-    port
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let places = u32::from((PORTS.end - PORTS.start) / PORTS_APART);
+    // Programs that run at once begin at different places.
+    let mut place = || std::process::id().wrapping_mul(97).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % places;
+    let ports = (0..places).map(|_| PORTS.start + place() as u16 * PORTS_APART);
+    let mut free = ports.filter(|&port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok());
+    free.next().expect("a free port")
 }
 
 /// One request on a connection of its own, with a body of JSON; the whole answer, head included.

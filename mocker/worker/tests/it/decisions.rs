@@ -287,7 +287,7 @@ impl Pair {
 async fn check_pair(engine: &str, mode: &str, ranks: u32) -> [Log; 2] {
     let graph = Graph::new().await;
     let folder = tempfile::tempdir().expect("a folder");
-    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("bound").port();
+    let port = dynosim_peers::free_port();
     let config = |role: &str, more: &str| {
         let args = format!(
             r#"{{{engine},"block_size":16,"num_gpu_blocks":48,"dp_size":{ranks},"worker_type":"{role}","speedup_ratio":4{more}}}"#

@@ -48,7 +48,7 @@ async fn a_decode_worker_computes_the_prompt_itself_if_nobody_else_did() {
 
 /// A prefill and a decode worker, and what a router tells both about a request.
 async fn pair(graph: &Graph, engine: &str) -> (Worker, Worker, BootstrapInfo) {
-    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("bound").port();
+    let port = dynosim_peers::free_port();
     let prefill = graph.config(&format!(
         r#"{{"engine_type":"{engine}","block_size":16,"worker_type":"prefill","speedup_ratio":10,
              "bootstrap_port":{port},"kv_bytes_per_token":1000,"kv_transfer_bandwidth":0.01}}"#

@@ -98,7 +98,8 @@ pub(crate) fn resolve(flags: &Flags, env: &Env, mem: Option<&MemStore>) -> Resul
         ModelFiles::open(&source_path).map_err(|error| Failure::input(format_args!("--model-path: {error}")))?;
     if model.built_in {
         let folder = model.folder.display();
-        let note = format_args!("`{source_path}` is no local folder: the built-in byte-level model in {folder} stands in");
+        let note =
+            format_args!("`{source_path}` is no local folder: the built-in byte-level model in {folder} stands in");
         Printer(Verbosity::Normal).note(note);
     }
     let read = &mut |path: &std::path::Path| std::fs::read(path);
