@@ -27,12 +27,12 @@ pub use servers::{Etcd, Nats};
 /// Longer than any of the servers takes to start or to answer, on a machine that has much else to do.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Where ports for tests come from. Those above go to whoever asks the system for any port, or opens a connection, and could
 /// be taken before they are used.
 const PORTS: Range<u16> = 10_000..30_000;
 /// Some servers take the ports after theirs as well.
 const PORTS_APART: u16 = 8;
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// The first of `candidates` that is a file; none if the test is to be skipped.
 ///
@@ -101,7 +101,7 @@ pub fn free_port() -> u16 {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let places = u32::from((PORTS.end - PORTS.start) / PORTS_APART);
     // Programs that run at once begin at different places.
-    let mut place = || std::process::id().wrapping_mul(97).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % places;
+    let place = || std::process::id().wrapping_mul(97).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % places;
     let ports = (0..places).map(|_| PORTS.start + place() as u16 * PORTS_APART);
     let mut free = ports.filter(|&port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok());
     free.next().expect("a free port")
