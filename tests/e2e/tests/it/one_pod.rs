@@ -131,6 +131,7 @@ async fn a_deleted_pod_finishes_what_runs_and_ends_in_time_with_code_0() {
 #[tokio::test]
 async fn a_pod_loads_the_graph_through_its_service() {
     in_namespace("service", async |space| {
+        const ATTEMPTS: u32 = 20;
         serving(space).await;
         let service = format!(
             r#"{{"apiVersion": "v1", "kind": "Service", "metadata": {{"name": "frontend"}},
@@ -156,7 +157,15 @@ async fn a_pod_loads_the_graph_through_its_service() {
             "--report-json",
             "/dev/null",
         ];
-        let (code, log) = crate::image::run(space, "load", &["dynosim"], &args).await;
+        // A node learns of a service a moment after it is there; until then, nobody answers at its address.
+        let mut attempt = 0;
+        let (code, log) = loop {
+            attempt += 1;
+            let (code, log) = crate::image::run(space, &format!("load-{attempt}"), &["dynosim"], &args).await;
+            if attempt == ATTEMPTS || !log.contains("Connection refused") {
+                break (code, log);
+            }
+        };
         assert_eq!(code, 0, "{log}");
         let listed = space.service_port("frontend", 80).get("/v1/models").await.expect("the service answers");
         assert!(listed.body.contains(MODEL), "{}", listed.body);
