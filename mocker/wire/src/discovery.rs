@@ -5,6 +5,7 @@ mod etcd;
 mod file;
 mod kubernetes;
 mod mem;
+mod orders;
 mod record;
 mod view;
 

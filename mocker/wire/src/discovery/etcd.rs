@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::Backoff;
+use super::orders::{Orders, closed};
 use super::view::Views;
 use super::{Backend, Bucket, DiscoveryError, Done, Key, Record, Watch};
-use crate::limits::MAX_QUEUED_WRITES;
 use client::EtcdClient;
 use keeper::{Command, Keeper};
 use message::Fault;
@@ -35,7 +35,7 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct EtcdBackend {
     lease: i64,
-    commands: mpsc::Sender<Command>,
+    orders: Orders<Command>,
     scope: watch::Sender<Scope>,
     views: Arc<Views>,
     runtime: Handle,
@@ -47,22 +47,12 @@ impl EtcdBackend {
     pub(crate) async fn connect(endpoints: &[String], ttl: Duration) -> Result<Self, DiscoveryError> {
         let client = Arc::new(EtcdClient::new(endpoints)?);
         let lease = first_lease(&client, ttl).await?;
-        let (commands, received) = mpsc::channel(MAX_QUEUED_WRITES);
+        let (orders, received) = Orders::new();
         let (scope, wanted) = watch::channel(Scope::Connection);
         let (views, checked, runtime) = (Arc::new(Views::default()), Arc::new(Notify::new()), Handle::current());
         runtime.spawn(Keeper::new(Arc::clone(&client), lease, ttl).run(received, Arc::clone(&checked)));
         runtime.spawn(Mirror::new(client, Arc::clone(&views), ttl).run(wanted, checked));
-        Ok(Self { lease, commands, scope, views, runtime, closed: CancellationToken::new() })
-    }
-
-    /// Has the keeper do something that it answers.
-    async fn ask(
-        &self,
-        command: impl FnOnce(oneshot::Sender<Result<(), DiscoveryError>>) -> Command,
-    ) -> Result<(), DiscoveryError> {
-        let (reply, answer) = oneshot::channel();
-        self.commands.send(command(reply)).await.map_err(|_| DiscoveryError::Closed)?;
-        answer.await.map_err(|_| DiscoveryError::Closed)?
+        Ok(Self { lease, orders, scope, views, runtime, closed: CancellationToken::new() })
     }
 }
 
@@ -100,14 +90,14 @@ impl Backend for EtcdBackend {
         Box::pin(async move {
             for (key, record) in records {
                 let value = record.to_json()?;
-                self.ask(|reply| Command::Put(key.clone(), value, reply)).await?;
+                self.orders.give(|reply| Command::Put(key.clone(), value, reply)).await?;
             }
             Ok(())
         })
     }
 
     fn remove<'a>(&'a self, key: &'a Key) -> Done<'a, ()> {
-        Box::pin(self.ask(|reply| Command::Remove(key.clone(), reply)))
+        Box::pin(self.orders.give(|reply| Command::Remove(key.clone(), reply)))
     }
 
     fn watch(&self, bucket: Bucket, prefix: &str) -> Watch {
@@ -118,11 +108,7 @@ impl Backend for EtcdBackend {
     fn close(&self) -> Done<'_, ()> {
         Box::pin(async move {
             self.closed.cancel();
-            match self.ask(Command::Close).await {
-                // Closed before: there is nothing left to remove.
-                Err(DiscoveryError::Closed) => Ok(()),
-                closed => closed,
-            }
+            closed(self.orders.give(Command::Close).await)
         })
     }
 }

@@ -22,6 +22,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::orders::closed;
 use super::view::Views;
 use super::{Backend, Bucket, DiscoveryError, Done, Key, Record, Watch, random_id};
 use keeper::{Command, Keeper};
@@ -112,11 +113,7 @@ impl Backend for FileBackend {
     fn close(&self) -> Done<'_, ()> {
         Box::pin(async move {
             self.closed.cancel();
-            match self.ask(Command::Close).await {
-                // Closed before: there is nothing left to remove.
-                Err(DiscoveryError::Closed) => Ok(()),
-                closed => closed,
-            }
+            closed(self.ask(Command::Close).await)
         })
     }
 }

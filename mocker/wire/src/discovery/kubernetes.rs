@@ -20,14 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 pub use identity::{NameError, PodIdentity, PodUnit, check_name};
 
+use super::orders::{Orders, closed};
 use super::view::Views;
 use super::{Backend, Bucket, DiscoveryError, Done, Key, Record, Watch};
-use crate::limits::MAX_QUEUED_WRITES;
 use cluster::Cluster;
 use keeper::{Command, Keeper};
 use mirror::Mirror;
@@ -37,7 +36,7 @@ use mirror::Mirror;
 pub(crate) struct KubernetesBackend {
     cluster: Cluster,
     pod: PodIdentity,
-    commands: mpsc::Sender<Command>,
+    orders: Orders<Command>,
     /// Somebody watches, so everything is read.
     reads: AtomicBool,
     views: Arc<Views>,
@@ -49,28 +48,18 @@ impl KubernetesBackend {
     /// Finds out how to reach the API server; whether it is there shows later.
     pub(crate) async fn find(pod: &PodIdentity, kubeconfig: Option<&Path>) -> Result<Self, DiscoveryError> {
         let cluster = Cluster::find(kubeconfig).await?;
-        let (commands, received) = mpsc::channel(MAX_QUEUED_WRITES);
+        let (orders, received) = Orders::new();
         let runtime = Handle::current();
         runtime.spawn(Keeper::new(cluster.clone(), pod.clone()).run(received));
         Ok(Self {
             cluster,
             pod: pod.clone(),
-            commands,
+            orders,
             reads: AtomicBool::new(false),
             views: Arc::new(Views::default()),
             runtime,
             closed: CancellationToken::new(),
         })
-    }
-
-    /// Has the keeper do something that it answers.
-    async fn ask(
-        &self,
-        command: impl FnOnce(oneshot::Sender<Result<(), DiscoveryError>>) -> Command,
-    ) -> Result<(), DiscoveryError> {
-        let (reply, answer) = oneshot::channel();
-        self.commands.send(command(reply)).await.map_err(|_| DiscoveryError::Closed)?;
-        answer.await.map_err(|_| DiscoveryError::Closed)?
     }
 }
 
@@ -90,12 +79,12 @@ impl Backend for KubernetesBackend {
         Box::pin(async move {
             let values = records.iter().map(|(key, record)| Ok((key.clone(), record.to_value()?)));
             let values = values.collect::<Result<Vec<_>, DiscoveryError>>()?;
-            self.ask(|reply| Command::Put(values, reply)).await
+            self.orders.give(|reply| Command::Put(values, reply)).await
         })
     }
 
     fn remove<'a>(&'a self, key: &'a Key) -> Done<'a, ()> {
-        Box::pin(self.ask(|reply| Command::Remove(key.clone(), reply)))
+        Box::pin(self.orders.give(|reply| Command::Remove(key.clone(), reply)))
     }
 
     fn watch(&self, bucket: Bucket, prefix: &str) -> Watch {
@@ -110,11 +99,7 @@ impl Backend for KubernetesBackend {
     fn close(&self) -> Done<'_, ()> {
         Box::pin(async move {
             self.closed.cancel();
-            match self.ask(Command::Close).await {
-                // Closed before: there is nothing left to remove.
-                Err(DiscoveryError::Closed) => Ok(()),
-                closed => closed,
-            }
+            closed(self.orders.give(Command::Close).await)
         })
     }
 }

@@ -5,20 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::client::EtcdClient;
 use super::message::{Done, Fault, Lease, Streamed, base64};
 use crate::discovery::backoff::Backoff;
+use crate::discovery::orders::Reply;
 use crate::discovery::{DiscoveryError, Key};
 
 /// A record that could not be written for that long is an error.
 const WRITE_DEADLINE: Duration = Duration::from_secs(5);
 /// Closing waits that long for the store; after that the lease ends by itself.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(3);
-
-type Reply = oneshot::Sender<Result<(), DiscoveryError>>;
 
 /// What the task is asked for.
 #[derive(Debug)]

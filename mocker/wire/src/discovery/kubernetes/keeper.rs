@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::runtime::watcher::{Config, Event};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::cluster::{Cluster, Fault, answer};
@@ -18,6 +18,7 @@ use super::follow::Follower;
 use super::identity::PodIdentity;
 use super::object::{FIELD_MANAGER, Own, cards, manifest, owners, withdrawn, without_changed_cards};
 use crate::discovery::backoff::Backoff;
+use crate::discovery::orders::Reply;
 use crate::discovery::{Bucket, DiscoveryError, Key};
 
 /// An account that may not write is believed after that long: roles take a moment to arrive everywhere.
@@ -30,8 +31,6 @@ const CLOSE_DEADLINE: Duration = Duration::from_secs(3);
 const SETTLED: Duration = Duration::from_secs(10);
 /// Longest wait before an object is written again that is deleted every time.
 const LONGEST_LOSS_WAIT: Duration = Duration::from_secs(30);
-
-type Reply = oneshot::Sender<Result<(), DiscoveryError>>;
 
 /// What the task is asked for.
 #[derive(Debug)]
