@@ -18,6 +18,7 @@
 //!
 //! What is not here: reading from and writing to a cluster, status, admission over the network.
 
+pub mod arguments;
 pub mod build;
 pub mod config;
 pub mod defaults;
@@ -31,6 +32,7 @@ pub mod names;
 pub mod problems;
 pub mod restart;
 pub mod roll;
+pub mod run;
 mod secrets;
 pub mod stagger;
 pub mod validate;
