@@ -18,7 +18,7 @@ const MANIFESTS: usize = 300;
 const AT_ONCE: usize = 25;
 
 /// An API server that knows the kinds of all children; none if the test is to be skipped.
-fn server() -> Option<&'static ApiServer> {
+pub(crate) fn server() -> Option<&'static ApiServer> {
     static PREPARED: OnceLock<()> = OnceLock::new();
     let api = ApiServer::shared()?;
     PREPARED.get_or_init(|| {
