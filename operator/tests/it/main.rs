@@ -2,11 +2,13 @@
 
 mod bad;
 mod built;
+mod faults;
 mod golden;
 mod hash;
 mod lifecycle;
 mod manifests;
 mod properties;
+mod proxy;
 mod roll;
 mod rolling;
 mod server;

@@ -97,11 +97,6 @@ impl Space {
         self.client.clone()
     }
 
-    /// Where it is.
-    pub(crate) fn server(&self) -> &'static ApiServer {
-        self.server
-    }
-
     /// The same namespace for another operator.
     pub(crate) fn sibling(&self) -> Self {
         let Self { server, client, name, nodes, starts, .. } = self;
@@ -142,6 +137,16 @@ impl Space {
     /// Ends the operator as a crash would.
     pub(crate) fn kill(&mut self) {
         self.operator.take().expect("it runs").kill();
+    }
+
+    /// The operator ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.operator.as_mut().is_none_or(Process::has_ended)
+    }
+
+    /// There is a graph of this name.
+    pub(crate) async fn graph_is_there(&self, name: &str) -> bool {
+        self.api::<DynamoGraphDeployment>().get_opt(name).await.expect("an answer").is_some()
     }
 
     /// What the operator has said.
