@@ -86,7 +86,7 @@ pub const RULES: &[Rule] = &[
     rule("apps", "deployments", CREATED, "pods of components"),
     rule("", "services", CREATED, "ways to components"),
     rule("", "serviceaccounts", CREATED, "accounts of pods"),
-    rule("", "persistentvolumeclaims", CREATED, "volumes that graphs ask for"),
+    rule("", "persistentvolumeclaims", &["create", "get", "list", "patch", "watch"], "volumes that graphs ask for"),
     rule(RBAC, "roles", CREATED, "what pods may do"),
     rule(RBAC, "rolebindings", CREATED, "what pods may do"),
     rule("networking.k8s.io", "ingresses", CREATED, "ways in from outside"),

@@ -12,4 +12,5 @@ mod proxy;
 mod roll;
 mod rolling;
 mod server;
+mod several;
 mod space;

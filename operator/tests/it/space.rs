@@ -1,8 +1,9 @@
 //! A namespace on a real API server with an operator of its own, and something that does what controllers and kubelets do.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dynosim_api::v1beta1::{
@@ -28,9 +29,29 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Pods with this image never become ready.
 pub(crate) const BROKEN: &str = "broken";
 
+/// An API server.
+#[derive(Clone)]
+pub(crate) enum Server {
+    /// Of all tests.
+    Shared(&'static ApiServer),
+    /// Of one test.
+    Own(Arc<ApiServer>),
+}
+
+impl std::ops::Deref for Server {
+    type Target = ApiServer;
+
+    fn deref(&self) -> &ApiServer {
+        match self {
+            Self::Shared(server) => server,
+            Self::Own(server) => server,
+        }
+    }
+}
+
 /// A namespace with an operator.
 pub(crate) struct Space {
-    server: &'static ApiServer,
+    server: Server,
     client: Client,
     name: String,
     operator: Option<Process>,
@@ -41,18 +62,11 @@ pub(crate) struct Space {
 /// Runs a test in a namespace of its own; none without an API server.
 pub(crate) async fn in_space(name: &str, body: impl AsyncFnOnce(&mut Space)) {
     let Some(server) = crate::server::server() else { return };
-    let client = client_of(server).await;
-    server.kubectl(&["create", "namespace", name]);
-    let nodes = tokio::spawn(run_pods(Api::namespaced(client.clone(), name))).abort_handle();
-    let mut space = Space { server, client, name: name.to_owned(), operator: None, nodes, starts: 0 };
+    let mut space = Space::of(Server::Shared(server), name).await;
     space.start();
     let outcome = std::panic::AssertUnwindSafe(body(&mut space)).catch_unwind().await;
-    space.nodes.abort();
-    let mut said = String::new();
-    if let Some(operator) = &mut space.operator {
-        said = operator.log();
-        operator.kill();
-    }
+    let said = space.log();
+    drop(space);
     if let Err(panic) = outcome {
         use std::io::Write as _;
         writeln!(std::io::stderr(), "the operator has said:\n{said}").expect("standard error");
@@ -60,9 +74,9 @@ pub(crate) async fn in_space(name: &str, body: impl AsyncFnOnce(&mut Space)) {
     }
 }
 
-/// A client of an administrator.
-pub(crate) async fn client_of(server: &ApiServer) -> Client {
-    let file = Kubeconfig::read_from(server.kubeconfig()).expect("a kubeconfig");
+/// A client by a kubeconfig.
+pub(crate) async fn client_by(kubeconfig: &Path) -> Client {
+    let file = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a config");
     Client::try_from(config).expect("a client")
 }
@@ -86,7 +100,21 @@ async fn run_pods(api: Api<Deployment>) {
     }
 }
 
+impl Drop for Space {
+    fn drop(&mut self) {
+        self.nodes.abort();
+    }
+}
+
 impl Space {
+    /// A new namespace, without an operator yet.
+    pub(crate) async fn of(server: Server, name: &str) -> Self {
+        let client = client_by(&server.kubeconfig()).await;
+        server.kubectl(&["create", "namespace", name]);
+        let nodes = tokio::spawn(run_pods(Api::namespaced(client.clone(), name))).abort_handle();
+        Self { server, client, name: name.to_owned(), operator: None, nodes, starts: 0 }
+    }
+
     /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -99,8 +127,15 @@ impl Space {
 
     /// The same namespace for another operator.
     pub(crate) fn sibling(&self) -> Self {
-        let Self { server, client, name, nodes, starts, .. } = self;
-        Self { server, client: client.clone(), name: name.clone(), operator: None, nodes: nodes.clone(), starts: starts + 100 }
+        let Self { server, client, name, starts, .. } = self;
+        let nodes = tokio::spawn(run_pods(Api::namespaced(client.clone(), name))).abort_handle();
+        let (server, client, name) = (server.clone(), client.clone(), name.clone());
+        Self { server, client, name, operator: None, nodes, starts: starts + 100 }
+    }
+
+    /// Where it is.
+    pub(crate) fn server(&self) -> &ApiServer {
+        &self.server
     }
 
     /// The command that starts the operator.
