@@ -2,9 +2,7 @@
 
 use std::io::Write;
 
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
 
@@ -79,7 +77,12 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 /// All that is done with the account, but for what it hands on to the accounts of pods.
 pub const RULES: &[Rule] = &[
     rule(NVIDIA, "dynamographdeployments", &["list", "patch", "watch"], "graphs"),
-    rule(NVIDIA, "dynamographdeployments/finalizers", &["update"], "owner references that hold the graph until its children are gone"),
+    rule(
+        NVIDIA,
+        "dynamographdeployments/finalizers",
+        &["update"],
+        "owner references that hold the graph until its children are gone",
+    ),
     rule(NVIDIA, "dynamographdeployments/status", &["patch"], "their status"),
     rule(NVIDIA, "dynamographdeploymentscalingadapters", CREATED, "scaling adapters"),
     rule(NVIDIA, "dynamographdeploymentscalingadapters/status", &["patch"], "their status"),

@@ -126,9 +126,7 @@ fn seen(deployment: &Deployment) -> SeenDeployment {
     let status = deployment.status.as_ref();
     let replicas = count(spec.and_then(|spec| spec.replicas)).unwrap_or(1);
     let template = spec.and_then(|spec| spec.template.metadata.as_ref());
-    let of = |read: fn(&DeploymentStatus) -> Option<i32>| {
-        count(status.and_then(read)).unwrap_or_default()
-    };
+    let of = |read: fn(&DeploymentStatus) -> Option<i32>| count(status.and_then(read)).unwrap_or_default();
     let available = of(|status| status.available_replicas);
     let (pods, updated) = (of(|status| status.replicas), of(|status| status.updated_replicas));
     let current = status.is_some_and(|status| status.observed_generation >= metadata.generation);

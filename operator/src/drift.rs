@@ -222,8 +222,7 @@ mod tests {
     fn what_is_not_wanted_any_more_is_a_difference() {
         for path in ["/metadata/labels", "/spec/containers/0/env", "/spec/containers/0/ports"] {
             let mut less = wanted();
-            *less.pointer_mut(path).expect("a field") =
-                if path.ends_with("labels") { json!({}) } else { json!([]) };
+            *less.pointer_mut(path).expect("a field") = if path.ends_with("labels") { json!({}) } else { json!([]) };
             assert!(!is_as_wanted(&live(), &less), "{path}");
         }
         let mut less = wanted();

@@ -111,10 +111,13 @@ mod tests {
         metrics.is_ready(&Key::new("n", "b"), true);
         metrics.is_ready(&Key::new("n", "a"), true);
         metrics.reconciled(&Key::new("n", "a"), "success", Duration::from_millis(3));
-        let ready = r#"dynamo_operator_resources_total{namespace="n",resource_type="DynamoGraphDeployment",status="ready"} 2"#;
+        let ready =
+            r#"dynamo_operator_resources_total{namespace="n",resource_type="DynamoGraphDeployment",status="ready"} 2"#;
         assert!(text().contains(ready), "{}", text());
         assert!(!text().contains("not_ready"), "{}", text());
-        assert!(text().contains(r#"dynamo_operator_reconcile_total{namespace="n",resource_type="DynamoGraphDeployment",result="success"} 1"#));
+        assert!(text().contains(
+            r#"dynamo_operator_reconcile_total{namespace="n",resource_type="DynamoGraphDeployment",result="success"} 1"#
+        ));
         metrics.forget(&Key::new("n", "a"));
         metrics.forget(&Key::new("n", "b"));
         assert!(!text().contains("resources_total{"), "{}", text());

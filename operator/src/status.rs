@@ -134,7 +134,8 @@ impl<'a> Seen<'a> {
             return None;
         }
         let mut text = format!("{} of {} available", current.available, self.wanted);
-        let old: u32 = self.old.iter().map(|seen| seen.pods).sum::<u32>() + current.pods.saturating_sub(current.updated);
+        let old: u32 =
+            self.old.iter().map(|seen| seen.pods).sum::<u32>() + current.pods.saturating_sub(current.updated);
         if old > 0 {
             // Writing to a text cannot fail.
             let _ = write!(text, ", {old} of an earlier state");

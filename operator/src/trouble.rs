@@ -37,7 +37,9 @@ pub fn of_pod(pod: &Pod) -> Option<Trouble> {
         lacks_capacity,
     };
     let mut conditions = status.conditions.iter().flatten();
-    if let Some(condition) = conditions.find(|condition| condition.type_ == "PodScheduled" && condition.status == "False") {
+    if let Some(condition) =
+        conditions.find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
+    {
         let reason = condition.reason.as_deref().unwrap_or("Unschedulable");
         return Some(trouble(reason, condition.message.clone(), reason == "Unschedulable"));
     }
@@ -89,9 +91,7 @@ mod tests {
 
     #[test]
     fn pods_that_find_no_node_are_in_trouble() {
-        let status = |reason: &str| {
-            json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": reason, "message": "0/1 nodes"}]})
-        };
+        let status = |reason: &str| json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": reason, "message": "0/1 nodes"}]});
         let found = of(&status("Unschedulable")).expect("trouble");
         assert!(found.lacks_capacity && found.message == "0/1 nodes");
         assert!(!of(&status("SchedulingGated")).expect("trouble").lacks_capacity);

@@ -92,7 +92,9 @@ impl<T> Kept<T> {
         let round = self.round;
         let gone: Vec<_> =
             self.items.iter().filter(|(_, item)| item.round < round).map(|(key, _)| key.clone()).collect();
-        gone.into_iter().filter_map(|key| self.items.remove_entry(&key).map(|(key, item)| (key, item.content))).collect()
+        gone.into_iter()
+            .filter_map(|key| self.items.remove_entry(&key).map(|(key, item)| (key, item.content)))
+            .collect()
     }
 
     /// Takes an object in, unless a later version of it is known. A list counts over what was known before it began: a store

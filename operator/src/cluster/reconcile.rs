@@ -22,9 +22,9 @@ use crate::build::{Built, build};
 use crate::config::Config;
 use crate::dereference::{Objects, Observed, dereference};
 use crate::metrics::Metrics;
+use crate::names;
 use crate::status::{self, Facts};
 use crate::validate::{Valid, validate};
-use crate::names;
 
 /// A graph that failed for a reason that only a change of it or of the cluster takes away is looked at again after this time.
 const LATER: Duration = Duration::from_secs(30);
@@ -189,8 +189,10 @@ fn observe(context: &Context, key: &Key, graph: &DynamoGraphDeployment) -> Obser
     }
     let account = Key::new(&key.namespace, names::PLANNER_ACCOUNT);
     let account = context.world.child(api::kind("ServiceAccount"), &account);
-    let account = account.and_then(|account| serde_json::from_str::<PartialObjectMeta<ServiceAccount>>(&account.text).ok());
-    objects.planner_owners = account.iter().flat_map(|account| account.metadata.owner_references.iter().flatten()).cloned().collect();
+    let account =
+        account.and_then(|account| serde_json::from_str::<PartialObjectMeta<ServiceAccount>>(&account.text).ok());
+    objects.planner_owners =
+        account.iter().flat_map(|account| account.metadata.owner_references.iter().flatten()).cloned().collect();
     // The server takes an owner that is gone out of the list, and must not find it there again.
     objects.planner_owners.retain(|owner| context.world.has_graph(&Key::new(&key.namespace, &owner.name), &owner.uid));
     objects.has_pod_monitors = context.world.is_complete(super::world::Watched::Children(api::kind("PodMonitor")));

@@ -162,9 +162,7 @@ impl World {
     /// All children of a graph by the graph's identity.
     pub fn children(&self, uid: &str) -> Vec<(usize, Key, Child)> {
         let known = self.known();
-        let of = |(kind, key): &(usize, Key)| {
-            Some((*kind, key.clone(), known.children[*kind].get(key)?.clone()))
-        };
+        let of = |(kind, key): &(usize, Key)| Some((*kind, key.clone(), known.children[*kind].get(key)?.clone()));
         known.owned.get(uid).into_iter().flatten().filter_map(of).collect()
     }
 

@@ -6,9 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dynosim_api::v1beta1::{
-    DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentStatus,
-};
+use dynosim_api::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentStatus};
 use dynosim_peers::{ApiServer, Process, free_port};
 use futures_util::{FutureExt as _, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
