@@ -73,6 +73,8 @@ pub mod annotation {
     /// `component` is the only one here.
     pub const PROVIDER: &str = "nvidia.com/workload-provider";
 
+    /// On graphs: the release of the operator that they were made with.
+    pub const ORIGIN: &str = "nvidia.com/dynamo-operator-origin-version";
     /// On pod templates: the restart that the pods have seen.
     pub const RESTART: &str = "nvidia.com/restartAt";
     /// On Deployments: when the next pod may start.

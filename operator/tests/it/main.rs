@@ -1,5 +1,6 @@
 //! Graphs and their objects.
 
+mod admission;
 mod bad;
 mod built;
 mod golden;
@@ -9,3 +10,4 @@ mod properties;
 mod roll;
 mod rolling;
 mod server;
+mod webhook;
