@@ -26,11 +26,10 @@ const BESIDE: [(&str, &str); 6] = [
     ("readinessProbe", "readinessProbe"),
 ];
 /// Other fields of a component, and what they are in the older version.
-const FIELDS: [(&str, &str); 5] = [
+const FIELDS: [(&str, &str); 4] = [
     (".podTemplate.metadata", ".extraPodMetadata"),
     (".podTemplate.spec", ".extraPodSpec"),
     (".sharedMemorySize", ".sharedMemory.size"),
-    (".compilationCache", ".volumeMounts"),
     (".type", ".componentType"),
 ];
 
@@ -80,6 +79,23 @@ impl Older {
             && let Ok(index) = index.parse::<usize>()
         {
             return self.container(component, index, rest);
+        }
+        let service = &self.json["spec"]["services"][&component.name];
+        // Labels and annotations of the component itself, and a volume that is mounted for compiled code.
+        if let Some((list, key)) = path.strip_prefix(".podTemplate.metadata.").and_then(|rest| rest.split_once('['))
+            && let key = key.trim_end_matches(']')
+            && service["extraPodMetadata"][list][key].is_null()
+            && !service[list][key].is_null()
+        {
+            return format!(".{list}[{key}]");
+        }
+        if let Some(field) = path.strip_prefix(".compilationCache.")
+            && let mounts = service["volumeMounts"].as_array()
+            && let Some(index) =
+                mounts.and_then(|mounts| mounts.iter().position(|mount| mount["useAsCompilationCache"] == true))
+        {
+            let field = if field == "mountPath" { "mountPoint" } else { "name" };
+            return format!(".volumeMounts[{index}].{field}");
         }
         let known = FIELDS.iter().find_map(|(newer, older)| Some(format!("{older}{}", path.strip_prefix(newer)?)));
         known.unwrap_or_else(|| path.to_owned())

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     const ROTATION: Rotation = Rotation {
-        validity: Duration::from_secs(300),
+        validity: Duration::from_mins(5),
         renew_after: Duration::from_secs(200),
         settle: Duration::from_secs(10),
     };

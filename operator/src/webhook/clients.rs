@@ -30,7 +30,12 @@ pub(super) struct Clients {
     configuration: String,
     /// Names of the definitions.
     names: Vec<String>,
-    /// Where conversions are led to.
+    target: Target,
+}
+
+/// Where conversions are led to.
+#[derive(Clone, Debug)]
+struct Target {
     service: String,
     namespace: String,
     takes_over: bool,
@@ -45,9 +50,11 @@ impl Clients {
             definitions: Api::all(client.clone()),
             configuration: settings.configuration.clone(),
             names: converted.map(|definition| definition.name_any()).collect(),
-            service: settings.service.clone(),
-            namespace: settings.namespace.clone(),
-            takes_over: settings.takes_over,
+            target: Target {
+                service: settings.service.clone(),
+                namespace: settings.namespace.clone(),
+                takes_over: settings.takes_over,
+            },
         }
     }
 
@@ -73,7 +80,7 @@ impl Clients {
             if found.spec.versions.len() < 2 {
                 continue;
             }
-            if let Some(conversion) = self.conversion(found.spec.conversion.as_ref(), authorities) {
+            if let Some(conversion) = self.target.conversion(found.spec.conversion.as_ref(), authorities) {
                 let patch = json!({
                     "metadata": {"resourceVersion": found.metadata.resource_version},
                     "spec": {"conversion": conversion},
@@ -84,6 +91,24 @@ impl Clients {
         Ok(())
     }
 
+    /// Tells that one of them, or the Secret, has changed.
+    pub(super) fn changes(&self, secret: Option<(Api<Secret>, &str)>) -> impl Stream<Item = ()> + use<> {
+        let client = self.mutating.clone().into_client();
+        let mut all = vec![
+            changes::<MutatingWebhookConfiguration>(Api::all(client.clone()), &self.configuration),
+            changes::<ValidatingWebhookConfiguration>(Api::all(client.clone()), &self.configuration),
+        ];
+        for name in &self.names {
+            all.push(changes::<CustomResourceDefinition>(Api::all(client.clone()), name));
+        }
+        if let Some((secrets, name)) = secret {
+            all.push(watcher::watch_object(secrets, name).default_backoff().map(|_| ()).boxed());
+        }
+        select_all(all)
+    }
+}
+
+impl Target {
     /// What a definition's conversion lacks. One that is led to an address stays there; one that is led to another operator
     /// stays with it, unless this one takes over.
     fn conversion(&self, found: Option<&CustomResourceConversion>, authorities: Option<&str>) -> Option<Value> {
@@ -117,22 +142,6 @@ impl Clients {
         }
         let webhook = json!({"clientConfig": config, "conversionReviewVersions": ["v1"]});
         Some(json!({"strategy": "Webhook", "webhook": webhook}))
-    }
-
-    /// Tells that one of them, or the Secret, has changed.
-    pub(super) fn changes(&self, secret: Option<(Api<Secret>, &str)>) -> impl Stream<Item = ()> + use<> {
-        let client = self.mutating.clone().into_client();
-        let mut all = vec![
-            changes::<MutatingWebhookConfiguration>(Api::all(client.clone()), &self.configuration),
-            changes::<ValidatingWebhookConfiguration>(Api::all(client.clone()), &self.configuration),
-        ];
-        for name in &self.names {
-            all.push(changes::<CustomResourceDefinition>(Api::all(client.clone()), name));
-        }
-        if let Some((secrets, name)) = secret {
-            all.push(watcher::watch_object(secrets, name).default_backoff().map(|_| ()).boxed());
-        }
-        select_all(all)
     }
 }
 
@@ -177,4 +186,64 @@ where
     let patch = serde_json::from_value(patch.into()).map_err(kube::Error::SerdeError)?;
     api.patch(name, &PatchParams::default(), &Patch::<()>::Json(patch)).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "-----BEGIN CERTIFICATE-----\nMQ==\n-----END CERTIFICATE-----\n";
+    const TWO: &str = "-----BEGIN CERTIFICATE-----\nMg==\n-----END CERTIFICATE-----\n";
+
+    fn target(takes_over: bool) -> Target {
+        Target { service: "s".to_owned(), namespace: "n".to_owned(), takes_over }
+    }
+
+    /// A conversion that is led somewhere.
+    fn led(config: Value, authorities: &str) -> CustomResourceConversion {
+        let mut config = config;
+        if !authorities.is_empty() {
+            config["caBundle"] = json!(ByteString(authorities.as_bytes().to_vec()));
+        }
+        let webhook = json!({"clientConfig": config, "conversionReviewVersions": ["v1"]});
+        serde_json::from_value(json!({"strategy": "Webhook", "webhook": webhook})).expect("a conversion")
+    }
+
+    fn service(name: &str) -> Value {
+        json!({"service": {"namespace": "n", "name": name, "path": "/convert", "port": 443}})
+    }
+
+    #[test]
+    fn only_what_differs_is_written() {
+        let both = format!("{TWO}{ONE}");
+        let bundle = |text: &str| json!(ByteString(text.as_bytes().to_vec()));
+        let config = |found: &CustomResourceConversion, authorities| {
+            target(true).conversion(Some(found), authorities).map(|wanted| wanted["webhook"]["clientConfig"].clone())
+        };
+        for (found, authorities, expected) in [
+            (led(service("s"), ONE), Some(ONE), None),
+            (led(service("s"), &both), Some(ONE), None),
+            (led(service("s"), ONE), Some(both.as_str()), Some(bundle(&both))),
+            (led(service("s"), ""), Some(ONE), Some(bundle(ONE))),
+            (led(service("s"), ""), None, None),
+        ] {
+            let mut wanted = service("s");
+            wanted["caBundle"] = expected.clone().unwrap_or_default();
+            assert_eq!(config(&found, authorities), expected.map(|_| wanted), "{found:?}");
+        }
+        // An address stays, trusted or not.
+        let address = led(json!({"url": "https://a/convert"}), "");
+        assert_eq!(config(&address, Some(ONE)), Some(json!({"caBundle": bundle(ONE)})));
+        assert_eq!(config(&address, None), None);
+        let none = CustomResourceConversion { strategy: "None".to_owned(), webhook: None };
+        assert_eq!(config(&none, None), Some(service("s")));
+    }
+
+    #[test]
+    fn an_operator_of_one_namespace_leaves_conversions_with_another_that_is_trusted() {
+        for (takes_over, authorities, writes) in [(true, TWO, true), (false, TWO, false), (false, "", true)] {
+            let found = led(service("other"), authorities);
+            assert_eq!(target(takes_over).conversion(Some(&found), Some(ONE)).is_some(), writes, "{takes_over}");
+        }
+    }
 }

@@ -356,6 +356,7 @@ fn who_sends_the_older_version_reads_its_paths() {
             "{envs: [{name: ''}], services: {
                 A: {componentType: worker, subComponentType: decode, replicas: -1, envs: [{name: ''}], livenessProbe: {},
                     sharedMemory: {size: much}, extraPodMetadata: {annotations: {dynosim/image-policy: mine}},
+                    labels: {a: b/c}, volumeMounts: [{name: V, mountPoint: c, useAsCompilationCache: true}],
                     extraPodSpec: {restartPolicy: Never, mainContainer: {image: i, args: [--model-path, m, --num-workers, '0']},
                         containers: [{name: side, image: i, ports: [{containerPort: 0}]}]}},
                 a: {componentType: frontend, extraPodSpec: {mainContainer: {env: [{name: A=B}]}}}}}",
@@ -368,7 +369,10 @@ fn who_sends_the_older_version_reads_its_paths() {
         [
             "spec.envs[0].name",
             "spec.services.a.name",
+            "spec.services.A.labels[a]",
             "spec.services.A.sharedMemory.size",
+            "spec.services.A.volumeMounts[0].name",
+            "spec.services.A.volumeMounts[0].mountPoint",
             "spec.services.A.extraPodSpec.restartPolicy",
             "spec.services.A.envs[0].name",
             "spec.services.A.livenessProbe",

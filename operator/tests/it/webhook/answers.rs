@@ -10,8 +10,9 @@ use kube::api::{DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use prometheus::TextEncoder;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::cluster::{Cluster, run, until};
+use super::cluster::{Cluster, connect, run, text, until};
 use crate::bad;
 use crate::manifests::folder;
 
@@ -37,6 +38,7 @@ fn an_api_server_is_answered() {
         nothing_is_written_while_nothing_changes(&cluster).await;
         what_somebody_takes_away_is_put_back(&cluster).await;
         requests_are_counted(&running.registry);
+        strange_requests_are_refused(&cluster).await;
         running.end().await;
     });
 }
@@ -130,7 +132,7 @@ fn what_cannot_be_read_is_refused_by_the_definition(cluster: &Cluster) {
     // Fields of pods that the definition does not name are read by the webhook alone.
     let bad = "{apiVersion: nvidia.com/v1beta1, kind: DynamoGraphDeployment, metadata: {name: bad}, spec: {components: [{name: a, podTemplate: {spec: {hostAliases: 7}}}]}}";
     let said = cluster.kubectl(&["create", "--filename=-"], bad);
-    let message = "admission webhook \"validate.dynosim.test\" denied the request: spec.components[0].podTemplate.spec.hostAliases: invalid type: integer `7`, expected a sequence";
+    let message = "The DynamoGraphDeployment \"bad\" is invalid: spec.components[0].podTemplate.spec.hostAliases: invalid type: integer `7`, expected a sequence";
     assert!(!said.ok && said.stderr.contains(message), "{}", said.stderr);
 }
 
@@ -187,7 +189,7 @@ fn an_adapter_is_not_fought(cluster: &Cluster) {
     assert!(cluster.kubectl(&["create", "--filename=-"], adapter).ok);
     assert!(cluster.kubectl(&["scale", "dgdsa/scaled-f", "--replicas=2"], "").ok);
     let said = cluster.kubectl(&["apply", "--filename=-"], &adapter.replace("name: scaled, ", "name: other, "));
-    let message = "admission webhook \"adapters.dynosim.test\" denied the request: spec.dgdRef: cannot be changed: make another adapter for another component";
+    let message = "The DynamoGraphDeploymentScalingAdapter \"scaled-f\" is invalid: spec.dgdRef: cannot be changed: make another adapter for another component";
     assert!(!said.ok && said.stderr.contains(message), "{}", said.stderr);
 }
 
@@ -249,13 +251,28 @@ fn requests_are_counted(registry: &prometheus::Registry) {
     for start in [
         format!("dynamo_operator_webhook_denials_total{}", labels("CREATE", "reason=\"invalid_config\",")),
         format!("dynamo_operator_webhook_duration_seconds_count{}", labels("UPDATE", "")),
-        format!(
-            "dynamo_operator_webhook_requests_total{{operation=\"CONVERT\",resource_type=\"DynamoGraphDeployment\",result=\"allowed\""
-        ),
-        format!(
-            "dynamo_operator_webhook_requests_total{{operation=\"UPDATE\",resource_type=\"DynamoGraphDeploymentScalingAdapter\",result=\"denied\"}} 1"
-        ),
+        "dynamo_operator_webhook_requests_total{operation=\"CONVERT\",resource_type=\"DynamoGraphDeployment\",result=\"allowed\"".to_owned(),
+        "dynamo_operator_webhook_requests_total{operation=\"UPDATE\",resource_type=\"DynamoGraphDeploymentScalingAdapter\",result=\"denied\"} 1".to_owned(),
     ] {
         assert!(text.lines().any(|line| line.starts_with(&start)), "{start}: {text}");
+    }
+}
+
+async fn strange_requests_are_refused(cluster: &Cluster) {
+    let path = "/validate-nvidia-com-v1beta1-dynamographdeployment";
+    for (request, status) in [
+        (format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n"), "405"),
+        ("POST /other HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n".to_owned(), "404"),
+        (format!("POST {path}?timeout=10s HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{{}}"), "400"),
+        (format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999\r\n\r\n"), "413"),
+        (format!("POST {path} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"), "411"),
+        ("POST /convert HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nnull".to_owned(), "400"),
+    ] {
+        let bundle = text(&cluster.secret()["data"]["ca.crt"]);
+        let mut connection = connect(cluster.port, &bundle).await.expect("trusted");
+        connection.write_all(request.as_bytes()).await.expect("written");
+        let mut head = [0; 12];
+        connection.read_exact(&mut head).await.expect("an answer");
+        assert_eq!(String::from_utf8_lossy(&head), format!("HTTP/1.1 {status}"), "{request}");
     }
 }

@@ -10,10 +10,18 @@ use dynosim_api::crd;
 use dynosim_operator::Config;
 use dynosim_operator::webhook::{Rotation, Settings, Source, Webhooks, start};
 use dynosim_peers::{ApiServer, free_port};
+use k8s_openapi::ByteString;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use prometheus::Registry;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
 /// The operator's namespace.
@@ -227,4 +235,26 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(test);
+}
+
+/// A value of a Secret, or a bundle.
+pub(crate) fn text(value: &Value) -> String {
+    let ByteString(bytes) = serde_json::from_value(value.clone()).expect("base64");
+    String::from_utf8(bytes).expect("text")
+}
+
+/// A connection to the webhooks of somebody who trusts these authorities, if that holds.
+pub(crate) async fn connect(port: u16, authorities: &str) -> Option<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
+        roots.add(authority.expect("a certificate")).expect("an authority");
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("protocols")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connection = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("a connection");
+    let name = ServerName::try_from("127.0.0.1").expect("a name");
+    TlsConnector::from(Arc::new(config)).connect(name, connection).await.ok()
 }

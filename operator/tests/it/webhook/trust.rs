@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use dynosim_operator::webhook::{Rotation, Source};
@@ -11,15 +10,11 @@ use kube::Api;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
+use serde_json::json;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::cluster::{Cluster, OWN, SECRET, run, until};
+use super::cluster::{Cluster, OWN, SECRET, connect, run, text, until};
 
 /// Renewed as fast as it goes, without being near the end.
 const FAST: Rotation = Rotation {
@@ -154,26 +149,9 @@ fn write(folder: &Path, pair: &CertifiedKey<rcgen::KeyPair>, authorities: &str) 
     }
 }
 
-/// A value of a Secret or a bundle.
-fn text(value: &Value) -> String {
-    let ByteString(bytes) = serde_json::from_value(value.clone()).expect("base64");
-    String::from_utf8(bytes).expect("text")
-}
-
 /// The certificate that a port serves to who trusts these authorities.
 async fn served(port: u16, authorities: &str) -> Option<CertificateDer<'static>> {
-    let mut roots = RootCertStore::empty();
-    for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
-        roots.add(authority.expect("a certificate")).expect("an authority");
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("protocols")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let connection = TcpStream::connect(("127.0.0.1", port)).await.expect("a connection");
-    let name = ServerName::try_from("127.0.0.1").expect("a name");
-    let connection = TlsConnector::from(Arc::new(config)).connect(name, connection).await.ok()?;
+    let connection = connect(port, authorities).await?;
     Some(connection.get_ref().1.peer_certificates()?.first()?.clone().into_owned())
 }
 
