@@ -75,6 +75,8 @@ pub mod annotation {
 
     /// On graphs, by the operator: the generation of workers that serves, for planners of both ages.
     pub const HASHES: [&str; 2] = ["nvidia.com/current-worker-hash", "nvidia.com/current-worker-hash-v2"];
+    /// On graphs: the release of the operator that they were made with.
+    pub const ORIGIN: &str = "nvidia.com/dynamo-operator-origin-version";
     /// On pod templates: the restart that the pods have seen.
     pub const RESTART: &str = "nvidia.com/restartAt";
     /// On Deployments: when the next pod may start.

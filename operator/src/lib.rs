@@ -16,8 +16,11 @@
 //!   [`roll`] decides from what is there how many pods each generation has next. Nothing else is remembered.
 //! - Replicas rise in steps ([`stagger`]); [`build::Built::wait`] says when the next one is due.
 //!
-//! What is not here: reading from and writing to a cluster, status, admission over the network.
+//! [`admission`] answers for graphs and adapters by the same `validate`, as pure; [`webhook`] is its server.
+//!
+//! What is not here: reading from and writing to a cluster, status.
 
+pub mod admission;
 pub mod arguments;
 pub mod build;
 pub mod check;
@@ -44,6 +47,7 @@ pub mod status;
 pub mod trouble;
 pub mod validate;
 pub mod validated;
+pub mod webhook;
 pub mod worker_flags;
 
 pub use build::{Built, Children, build};

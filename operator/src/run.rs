@@ -24,6 +24,7 @@ use crate::cluster::watch::Watches;
 use crate::cluster::world::World;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::webhook::{self, Webhooks};
 use crate::{check, health};
 
 /// What the user gave cannot be used, or is not allowed.
@@ -153,17 +154,38 @@ impl<'a> Operator<'a> {
 
     async fn serve(&self, stop: &CancellationToken) -> Result<(), End> {
         let mut servers = JoinSet::new();
+        let webhooks = self.webhooks(stop).await?;
+        let is_trusted = webhooks.as_ref().map(Webhooks::ready);
         let is_catching_up = Arc::clone(&self.is_catching_up);
-        let is_ready = move || {
-            if is_catching_up.load(Ordering::Relaxed) { Err("reads the cluster") } else { Ok(()) }
+        let is_ready = move || match &is_trusted {
+            Some(ready) if !*ready.borrow() => Err("the webhooks are not trusted yet"),
+            _ if is_catching_up.load(Ordering::Relaxed) => Err("the cluster is being read"),
+            _ => Ok(()),
         };
         let health_listener = health::listen(self.arguments.health_addr).await.map_err(End::Input)?;
         let metrics_listener = health::listen(self.arguments.metrics_addr).await.map_err(End::Input)?;
         servers.spawn(health::serve(health_listener, health::health(is_ready)));
         servers.spawn(health::serve(metrics_listener, health::metrics(self.registry.clone())));
         let ended = self.lead(stop).await;
+        stop.cancel();
+        if let Some(webhooks) = webhooks {
+            let _ = webhooks.task.await;
+        }
         servers.shutdown().await;
         ended
+    }
+
+    async fn webhooks(&self, stop: &CancellationToken) -> Result<Option<Webhooks>, End> {
+        if !self.arguments.webhooks {
+            return Ok(None);
+        }
+        let settings = webhook::Settings::from(self.arguments);
+        let config = Arc::clone(&self.config);
+        let started = webhook::start(self.client.clone(), settings, config, &self.registry, stop.clone()).await;
+        started.map(Some).map_err(|error| match error {
+            webhook::Error::Listen { .. } => End::Input(error.to_string()),
+            other => End::Outside(other.to_string()),
+        })
     }
 
     /// Waits for its turn, and acts until it is asked to end or loses the lease.

@@ -1,5 +1,7 @@
 //! Manifests that cannot be used, each with its whole message, and fields that have no effect.
 
+use std::cell::RefCell;
+
 use dynosim_api::v1beta1::DynamoGraphDeployment;
 use dynosim_operator::{Config, validate};
 use serde_json::{Value, json};
@@ -69,10 +71,31 @@ fn alpha(spec: &str) -> DynamoGraphDeployment {
 }
 
 fn errors(graph: &DynamoGraphDeployment) -> Vec<String> {
-    match validate(graph, &Config::default()) {
+    let errors: Vec<_> = match validate(graph, &Config::default()) {
         Ok(_) => Vec::new(),
         Err(invalid) => invalid.0.errors.iter().map(ToString::to_string).collect(),
-    }
+    };
+    SEEN.with_borrow_mut(|seen| seen.push((graph.clone(), errors.clone())));
+    errors
+}
+
+thread_local! {
+    /// What a thread has looked at.
+    static SEEN: RefCell<Vec<(DynamoGraphDeployment, Vec<String>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// All manifests of these tests with their errors.
+pub(crate) fn all() -> Vec<(DynamoGraphDeployment, Vec<String>)> {
+    SEEN.take();
+    of_a_graph();
+    of_a_restart();
+    of_a_component();
+    of_a_workers_flags();
+    of_a_pod();
+    of_a_container();
+    of_what_only_the_older_version_has();
+    all_errors_are_told_at_once();
+    SEEN.take()
 }
 
 /// Each row: a graph and its only error.

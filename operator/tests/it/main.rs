@@ -1,5 +1,6 @@
 //! Graphs and their objects.
 
+mod admission;
 mod bad;
 mod built;
 mod faults;
@@ -14,3 +15,4 @@ mod rolling;
 mod server;
 mod several;
 mod space;
+mod webhook;

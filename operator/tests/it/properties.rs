@@ -254,26 +254,38 @@ pub(crate) fn valid_manifests(tries: usize) -> Vec<DynamoGraphDeployment> {
     found
 }
 
+#[path = "../../../fuzz/checks/admission.rs"]
+mod admission;
+#[path = "../../../fuzz/checks/conversion.rs"]
+mod conversion;
 #[path = "../../../fuzz/checks/graph.rs"]
 mod fuzzed;
 
+type Check = fn(&[u8]) -> bool;
+
+/// Fuzz targets of this crate, by the folder of their seeds. Each says whether it understood what it was given.
+const TARGETS: [(&str, Check); 3] =
+    [("admission", admission::check), ("conversion", conversion::check), ("graph", fuzzed::check)];
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(900))]
 
     #[test]
     fn bytes_changed_at_random_never_panic(
+        target in 0..TARGETS.len(),
         seed in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
     ) {
-        let folder = folder("../../fuzz/seeds/graph");
+        let (name, check) = TARGETS[target];
+        let folder = folder("../../fuzz/seeds").join(name);
         let mut names: Vec<_> = std::fs::read_dir(&folder).expect("seeds").map(|entry| entry.expect("a file").path()).collect();
         names.sort();
         let mut bytes = std::fs::read(seed.get(&names)).expect("a seed");
         for (index, byte) in &changes {
             *index.get_mut(&mut bytes) = *byte;
         }
-        let understood = fuzzed::check(&bytes);
-        prop_assert!(understood || !changes.is_empty(), "a seed holds a graph");
+        let understood = check(&bytes);
+        prop_assert!(understood || !changes.is_empty(), "a seed of {name} is understood");
     }
 }
 
