@@ -2,6 +2,7 @@
 
 mod bad;
 mod built;
+mod chart;
 mod golden;
 mod hash;
 mod manifests;
