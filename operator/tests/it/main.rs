@@ -3,6 +3,7 @@
 mod bad;
 mod built;
 mod chart;
+mod compatibility;
 mod golden;
 mod hash;
 mod manifests;
