@@ -18,7 +18,8 @@ fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
 /// `module::test` of all functions in the folders of tests.
 fn tests(root: &Path) -> BTreeSet<String> {
     let mut files = Vec::new();
-    let crates = ["operator", "operator/api", "mocker/worker", "mocker/frontend", "mocker/wire", "mocker/cli", "tests/e2e"];
+    let crates =
+        ["operator", "operator/api", "mocker/worker", "mocker/frontend", "mocker/wire", "mocker/cli", "tests/e2e"];
     for name in crates {
         sources(&root.join(name).join("tests/it"), &mut files);
     }
@@ -26,7 +27,8 @@ fn tests(root: &Path) -> BTreeSet<String> {
     for file in files {
         let module = file.file_stem().expect("a name").to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&file).expect("read");
-        let functions = text.split("fn ").skip(1).filter_map(|rest| rest.split_once('(').map(|(name, _)| name.to_owned()));
+        let functions =
+            text.split("fn ").skip(1).filter_map(|rest| rest.split_once('(').map(|(name, _)| name.to_owned()));
         found.extend(functions.map(|name| format!("{module}::{name}")));
     }
     found

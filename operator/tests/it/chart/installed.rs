@@ -156,9 +156,8 @@ fn apply_graphs(api: &ApiServer, account: &Path, namespace: &str) -> Result<usiz
             let mut objects = children_of(&children(&graph));
             for object in &mut objects {
                 object["metadata"]["namespace"] = namespace.into();
-                if let Some(subjects) = object["subjects"].as_array_mut() {
-                    subjects.iter_mut().for_each(|subject| subject["namespace"] = namespace.into());
-                }
+                let subjects = object.get_mut("subjects").and_then(Value::as_array_mut);
+                subjects.into_iter().flatten().for_each(|subject| subject["namespace"] = namespace.into());
             }
             count += apply_as(api, account, &objects, &[])?.len();
         }
@@ -181,7 +180,8 @@ fn its_account_may_make_the_objects_of_graphs_with_the_roles_that_they_get() {
 #[test]
 fn its_account_may_do_nothing_outside_the_namespace_that_it_is_restricted_to() {
     let Some(api) = server() else { return };
-    let values = ["--set", "fullnameOverride=one,namespaceRestriction.enabled=true,namespaceRestriction.targetNamespace=mine"];
+    let values =
+        ["--set", "fullnameOverride=one,namespaceRestriction.enabled=true,namespaceRestriction.targetNamespace=mine"];
     let Some(account) = account(api, "mine", &values) else { return };
     assert!(apply_graphs(api, &account, "mine").expect("the server lets it") > 50);
     api.apply("{apiVersion: v1, kind: Namespace, metadata: {name: theirs}}");

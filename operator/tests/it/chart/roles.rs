@@ -1,6 +1,6 @@
 //! What the operator may do: all that it has to, and no more.
 
-use dynosim_operator::Config;
+use dynosim_operator::{Config, Observed, build};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 
 use super::{file, objects, template};
@@ -64,16 +64,17 @@ fn it_holds_all_that_it_gives_to_pods() {
 fn it_may_make_and_remove_every_kind_of_child() {
     let Some(held) = held(&["--set", "dynamo.metrics.podMonitors.enabled=true"]) else { return };
     let config = Config { pod_monitors: true, ..config() };
+    let observed = Observed { has_pod_monitors: true, ..Observed::default() };
     let mut kinds = std::collections::BTreeSet::new();
-    for graph in graphs(&shape("everything.yaml")) {
+    for graph in ["everything.yaml", "alpha-only.yaml"].into_iter().flat_map(|name| graphs(&shape(name))) {
         let valid = manifests::valid(&graph, &config).expect("valid");
-        let built = dynosim_operator::build(&valid.graph, &dynosim_operator::Observed::default(), &config);
+        let built = build(&valid.graph, &observed, &config);
         for object in manifests::objects(&built.children) {
             let text = |field: &str| object[field].as_str().expect("text").to_owned();
             kinds.insert((text("apiVersion"), text("kind")));
         }
     }
-    assert!(kinds.len() >= 8, "{kinds:?}");
+    assert!(kinds.len() >= 9, "{kinds:?}");
     for (version, kind) in kinds {
         let group = version.split_once('/').map_or("", |(group, _)| group);
         let resource = format!("{}s", kind.to_lowercase()).replace("ingresss", "ingresses");

@@ -25,7 +25,10 @@ const BAD: [(&str, &str); 33] = [
     ("namespaceRestriction.targetNamespace=Team", "at '/namespaceRestriction/targetNamespace': 'Team' does not match"),
     ("namespaceRestriction.lease.duration=0s", "at '/namespaceRestriction/lease/duration': '0s' does not match"),
     ("namespaceRestriction.lease.renewInterval=1.5", "at '/namespaceRestriction/lease/renewInterval'"),
-    ("namespaceRestriction.targetNamespace=team", "targetNamespace has no effect: set namespaceRestriction.enabled=true"),
+    (
+        "namespaceRestriction.targetNamespace=team",
+        "targetNamespace has no effect: set namespaceRestriction.enabled=true",
+    ),
     (
         "namespaceRestriction.lease.duration=10s",
         "namespaceRestriction.lease.renewInterval must be shorter than duration",
@@ -62,7 +65,8 @@ fn bad_values_are_refused_with_their_place_and_reason() {
 
 #[test]
 fn all_that_has_no_effect_is_told_at_once() {
-    let Some(rendered) = template(&["--set", "global.grove.enabled=true,checkpoint.enabled=true,upgradeCRD=false"]) else {
+    let Some(rendered) = template(&["--set", "global.grove.enabled=true,checkpoint.enabled=true,upgradeCRD=false"])
+    else {
         return;
     };
     let said = rendered.expect_err("three problems");
