@@ -175,6 +175,12 @@ fn its_account_may_make_the_objects_of_graphs_with_the_roles_that_they_get() {
     assert!(can("patch", "dynamographdeployments/status") && can("list", "secrets"));
     assert!(!can("get", "secrets") && !can("create", "pods") && !can("delete", "dynamographdeployments"));
     assert!(!can("create", "clusterroles") && !can("list", "nodes") && !can("get", "configmaps"));
+    // Leases of one name, and no others.
+    let leases = ["get", "leases", "--all-namespaces", "--output=name"];
+    let named = [&leases[..], &["--field-selector=metadata.name=dynamo-operator-namespace-scope"]].concat();
+    let (listed, said) = kubectl_as(api, &account, &named);
+    assert!(listed, "{said}");
+    assert!(!kubectl_as(api, &account, &leases).0, "all leases are listed");
 }
 
 #[test]
@@ -194,10 +200,15 @@ fn its_account_may_do_nothing_outside_the_namespace_that_it_is_restricted_to() {
 
 /// Whether an account may do something in all namespaces.
 fn may(api: &ApiServer, account: &Path, verb: &str, what: &str) -> bool {
-    let mut command = Command::new(api.programs().join("kubectl"));
-    command.arg("--kubeconfig").arg(account).args(["auth", "can-i", "--all-namespaces", "--quiet", verb, what]);
-    let output = command.output().expect("kubectl starts");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let (may, said) = kubectl_as(api, account, &["auth", "can-i", "--all-namespaces", "--quiet", verb, what]);
     assert!(said.is_empty(), "{verb} {what}: {said}");
-    output.status.success()
+    may
+}
+
+/// `kubectl` with the rights of an account: whether it succeeds, and what it complains of.
+fn kubectl_as(api: &ApiServer, account: &Path, args: &[&str]) -> (bool, String) {
+    let mut command = Command::new(api.programs().join("kubectl"));
+    command.arg("--kubeconfig").arg(account).args(args).env("HOME", env!("CARGO_TARGET_TMPDIR"));
+    let output = command.output().expect("kubectl starts");
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }

@@ -235,7 +235,9 @@ fn the_chart_has_the_definitions_and_the_version_of_the_workspace() {
 }
 
 #[test]
-fn dashboards_ask_for_metrics_in_panels_with_titles() {
+fn dashboards_ask_for_metrics_that_there_are_in_panels_with_titles() {
+    let families = chart().join("../../mocker/frontend/src/metrics/families.rs");
+    let families = std::fs::read_to_string(families).expect("the frontend's metrics");
     for entry in std::fs::read_dir(chart().join("files/dashboards")).expect("a folder") {
         let path = entry.expect("a file").path();
         let dashboard = read_json(&path);
@@ -244,10 +246,24 @@ fn dashboards_ask_for_metrics_in_panels_with_titles() {
         for panel in panels {
             assert!(panel["title"].as_str().is_some_and(|title| !title.is_empty()), "{panel}");
             for target in panel["targets"].as_array().expect("targets") {
-                assert!(target["expr"].as_str().is_some_and(|expression| expression.contains("dynamo_")), "{target}");
+                let expression = target["expr"].as_str().expect("an expression");
+                assert!(expression.contains("dynamo_"), "{expression}");
+                for rest in expression.split("dynamo_frontend_").skip(1) {
+                    let name = rest.split(|letter: char| !letter.is_ascii_alphabetic() && letter != '_').next();
+                    let name = name.expect("a name").trim_end_matches("_bucket").trim_end_matches("_sum");
+                    assert!(families.contains(&format!("\"{name}\"")), "dynamo_frontend_{name}");
+                }
             }
         }
     }
+}
+
+#[test]
+fn helm_finds_nothing_to_blame() {
+    let Some(program) = dynosim_peers::helm() else { return };
+    let folder = chart().display().to_string();
+    let output = super::helm(&program, &["lint", &folder, "--strict", "--kube-version", super::KUBERNETES]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 fn read_json(path: &Path) -> Value {
