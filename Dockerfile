@@ -6,4 +6,7 @@ ENV PATH=/usr/bin
 WORKDIR /workspace
 # By number, as Kubernetes wants it where a pod must not be root. Nothing has to be written anywhere.
 USER 1000:1000
+# A simulated worker or frontend; the operator is /usr/bin/dynosim-operator.
+LABEL org.opencontainers.image.title="dynosim" org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.description="Simulated LLM serving graphs, and the operator that runs them"
 ENTRYPOINT ["/usr/bin/dynosim"]

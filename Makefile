@@ -1,5 +1,5 @@
-# make demo | test | test-fast | image | kind-demo | bench
-.PHONY: demo test test-fast lint image kind-demo bench
+# make demo | cluster-demo | test | test-fast | image | kind-demo | bench
+.PHONY: demo cluster-demo test test-fast lint image kind-demo bench
 
 CARGO ?= cargo
 DYNOSIM := target/release/dynosim
@@ -48,7 +48,8 @@ IMAGE ?= localhost/dynosim:dev
 # `dev` shares most of what the tests compile.
 IMAGE_PROFILE ?= release
 PROGRAM_FOLDER = target/$(if $(filter dev,$(IMAGE_PROFILE)),debug,$(IMAGE_PROFILE))
-IMAGE_PROGRAMS := dynosim
+IMAGE_PROGRAMS := dynosim dynosim-operator
+# Programs for tests may be larger.
 IMAGE_LIMIT_MB := 30
 STAGE := target/image
 BUILDAH := buildah --root $(CURDIR)/$(STAGE)/storage --runroot $(CURDIR)/$(STAGE)/storage-run --storage-driver vfs
@@ -78,7 +79,24 @@ image:
 	rm -rf $(STAGE)/storage $(STAGE)/storage-run
 	@size=$$(du --apparent-size --block-size=1M $(STAGE)/dynosim.tar | cut -f 1); \
 	echo "$(IMAGE): $$size MB in $(STAGE)/dynosim.tar"; \
-	[ $$size -le $(IMAGE_LIMIT_MB) ] || { echo "make: the image is larger than $(IMAGE_LIMIT_MB) MB" >&2; exit 1; }
+	[ $(IMAGE_PROFILE) != release ] || [ $$size -le $(IMAGE_LIMIT_MB) ] || { echo "make: the image is larger than $(IMAGE_LIMIT_MB) MB" >&2; exit 1; }
+
+## Two graphs on a cluster: KUBECONFIG's, whose nodes can get IMAGE; or a node of this machine, which goes up for it and,
+## unless KEEP=1, down again.
+ifdef KUBECONFIG
+cluster-demo:
+	$(call need,kubectl,see https://kubernetes.io/docs/tasks/tools)
+	$(call need,helm,see https://helm.sh)
+	IMAGE=$(IMAGE) examples/cluster-demo
+else
+CLUSTER := tests/e2e/cluster/cluster
+cluster-demo:
+	$(CLUSTER) build apiserver node helm
+	$(MAKE) image
+	$(if $(filter 1,$(KEEP)),$(CLUSTER) up)
+	$(CLUSTER) run bash -c '$(CLUSTER) load $(STAGE)/dynosim.tar && IMAGE=$(IMAGE) examples/cluster-demo'
+	@$(if $(filter 1,$(KEEP)),echo "The node is up: eval \"\$$($(CLUSTER) env)\"; $(CLUSTER) down ends it",echo "A node that went up for this is down again")
+endif
 
 ## For people with Docker and kind: a cluster of three nodes, the image on them, and the tests on it. It stays up.
 kind-demo: image

@@ -59,7 +59,8 @@ pub enum Only {
 const WATCH: &[&str] = &["list", "watch"];
 const CREATED: &[&str] = &["create", "delete", "get", "list", "patch", "watch"];
 const LEASES: &[&str] = &["create", "get", "update"];
-const CONFIGURE: &[&str] = &["get", "patch"];
+const CONFIGURE: &[&str] = &["get", "list", "patch", "watch"];
+const CERTIFICATE: &[&str] = &["create", "get", "list", "update", "watch"];
 
 const fn rule(
     group: &'static str,
@@ -107,7 +108,7 @@ pub const RULES: &[Rule] = &[
         only: Only::OneNamespace,
         ..rule("coordination.k8s.io", "leases", LEASES, "operators of the whole cluster keep away")
     },
-    Rule { place: Place::Own, only: Only::Webhooks, ..rule("", "secrets", LEASES, "the webhooks' certificate") },
+    Rule { place: Place::Own, only: Only::Webhooks, ..rule("", "secrets", CERTIFICATE, "the webhooks' certificate") },
     Rule {
         place: Place::Cluster,
         only: Only::Webhooks,

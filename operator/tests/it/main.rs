@@ -3,6 +3,8 @@
 mod admission;
 mod bad;
 mod built;
+mod chart;
+mod compatibility;
 mod faults;
 mod golden;
 mod hash;

@@ -1,6 +1,7 @@
 //! Objects on a real API server: it takes them as they are, and nothing of them changes when they are applied again.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -44,8 +45,18 @@ pub(crate) fn prepare(api: &ApiServer) {
 
 /// Applies objects as the operator does; gives what the server has then, or what it refuses or warns of.
 fn apply(api: &ApiServer, objects: &[Value], flags: &[&str]) -> Result<Vec<Value>, String> {
+    apply_as(api, &api.kubeconfig(), objects, flags)
+}
+
+/// The same with the rights of a user.
+pub(crate) fn apply_as(
+    api: &ApiServer,
+    kubeconfig: &Path,
+    objects: &[Value],
+    flags: &[&str],
+) -> Result<Vec<Value>, String> {
     let mut command = Command::new(api.programs().join("kubectl"));
-    command.arg("--kubeconfig").arg(api.kubeconfig());
+    command.arg("--kubeconfig").arg(kubeconfig);
     command.args(["apply", "--server-side", "--field-manager=dynosim-operator", "--validate=strict", "--output=json"]);
     command.args(flags).arg("--filename=-").env("HOME", env!("CARGO_TARGET_TMPDIR"));
     let mut child =

@@ -41,7 +41,7 @@ impl ApiServer {
     /// # Panics
     /// If it does not start, or its programs must be here.
     pub fn start() -> Option<Self> {
-        find_programs().map(Self::of)
+        find_kubernetes(&PROGRAMS, MISSING).map(Self::of)
     }
 
     /// One for all tests of a program, which keep apart by namespaces of their own. It ends with the program.
@@ -51,7 +51,7 @@ impl ApiServer {
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<(ApiServer, Executor)> = OnceLock::new();
         // Every test says for itself that it is skipped.
-        let programs = find_programs()?;
+        let programs = find_kubernetes(&PROGRAMS, MISSING)?;
         let (server, _) = SHARED.get_or_init(|| {
             let server = Self::of(programs);
             let processes = [server.process.as_ref().map(Process::id), server.etcd.id()];
@@ -239,26 +239,34 @@ current-context: test
     }
 }
 
-/// The folder of the programs; none if the test is to be skipped.
-fn find_programs() -> Option<PathBuf> {
+/// Helm's program; none if the test is to be skipped.
+///
+/// # Panics
+/// If it must be here.
+pub fn helm() -> Option<PathBuf> {
+    find_kubernetes(&["helm"], "Helm (tests/e2e/cluster/cluster build helm)").map(|folder| folder.join("helm"))
+}
+
+/// The folder of Kubernetes' programs; none if the test is to be skipped.
+fn find_kubernetes(programs: &[&str], missing: &str) -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let found = if let Some(folder) = variable("DYNOSIM_KUBE_BIN") {
-        first_with_all([folder])
+        first_with_all(programs, [folder])
     } else {
         let cache = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
         let defaults = [Some("/var/lib".into()), cache].map(|folder| folder.map(|folder| folder.join("e2e-cluster")));
         let states = std::iter::once(variable("CLUSTER_STATE")).chain(defaults);
-        first_with_all(states.flatten().map(|state| state.join("bin")))
+        first_with_all(programs, states.flatten().map(|state| state.join("bin")))
     };
     if found.is_none() {
-        assert!(variable("DYNOSIM_SHARED").is_none(), "{MISSING} is missing");
-        skip(MISSING);
+        assert!(variable("DYNOSIM_SHARED").is_none(), "{missing} is missing");
+        skip(missing);
     }
     found
 }
 
-fn first_with_all(folders: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
-    folders.into_iter().find(|folder| PROGRAMS.iter().all(|program| folder.join(program).is_file()))
+fn first_with_all(programs: &[&str], folders: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+    folders.into_iter().find(|folder| programs.iter().all(|program| folder.join(program).is_file()))
 }
 
 #[cfg(test)]
@@ -270,10 +278,10 @@ mod tests {
         let [half, whole] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         write(half.path().join("etcd"), "").unwrap();
         let folders = || [half.path().to_owned(), whole.path().to_owned()];
-        assert_eq!(first_with_all(folders()), None);
+        assert_eq!(first_with_all(&PROGRAMS, folders()), None);
         for program in PROGRAMS {
             write(whole.path().join(program), "").unwrap();
         }
-        assert_eq!(first_with_all(folders()).as_deref(), Some(whole.path()));
+        assert_eq!(first_with_all(&PROGRAMS, folders()).as_deref(), Some(whole.path()));
     }
 }

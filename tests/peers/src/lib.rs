@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-pub use api_server::ApiServer;
+pub use api_server::{ApiServer, helm};
 pub use golden::assert_golden;
 pub use namespace::{Namespace, WORKER_METADATA};
 pub use process::Process;

@@ -1,0 +1,125 @@
+//! What the operator may do: all that it has to, and no more.
+
+use std::collections::BTreeSet;
+
+use clap::Parser as _;
+use dynosim_operator::arguments::Arguments;
+use dynosim_operator::build::handed_on;
+use dynosim_operator::{Config, check};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+
+use super::{file, objects, template};
+use crate::manifests::{self, config, graphs, shape};
+
+/// Rules of all roles that a rendered chart binds to the operator.
+fn held(args: &[&str]) -> Option<Vec<PolicyRule>> {
+    let yaml = template(args)?.expect("rendered");
+    let mut rules = Vec::new();
+    for object in objects(&yaml, Some("ClusterRole")) {
+        let role: ClusterRole = serde_json::from_value(object).expect("a role");
+        if role.metadata.name.is_some_and(|name| name.ends_with("-operator")) {
+            rules.extend(role.rules.unwrap_or_default());
+        }
+    }
+    for object in objects(&yaml, Some("Role")) {
+        let role: Role = serde_json::from_value(object).expect("a role");
+        rules.extend(role.rules.unwrap_or_default());
+    }
+    Some(rules)
+}
+
+fn has(list: Option<&Vec<String>>, wanted: &str) -> bool {
+    list.is_some_and(|list| list.iter().any(|text| text == wanted))
+}
+
+fn may(held: &[PolicyRule], group: &str, resource: &str, verb: &str) -> bool {
+    held.iter().any(|rule| {
+        has(rule.api_groups.as_ref(), group)
+            && has(rule.resources.as_ref(), resource)
+            && rule.resource_names.is_none()
+            && has(Some(&rule.verbs), verb)
+    })
+}
+
+#[test]
+fn it_holds_all_that_it_gives_to_pods() {
+    let restricted = file("restricted.yaml");
+    for args in [&[][..], &["--values", &restricted]] {
+        let Some(held) = held(args) else { return };
+        let mut given = 0;
+        for name in ["disagg.yaml", "global-planner.yaml", "everything.yaml"] {
+            for role in graphs(&shape(name)).iter().flat_map(|graph| manifests::children(graph).roles) {
+                for rule in role.rules.unwrap_or_default() {
+                    for group in rule.api_groups.unwrap_or_default() {
+                        for resource in rule.resources.clone().unwrap_or_default() {
+                            for verb in &rule.verbs {
+                                given += 1;
+                                assert!(may(&held, &group, &resource, verb), "{verb} {resource} of {group:?}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(given > 50, "{given}");
+    }
+}
+
+/// Every right of some rules by itself.
+fn rights(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
+    let mut rights = BTreeSet::new();
+    for rule in rules {
+        for group in rule.api_groups.iter().flatten() {
+            for resource in rule.resources.iter().flatten() {
+                rights.extend(rule.verbs.iter().map(|verb| format!("{verb} {resource} of {group:?}")));
+            }
+        }
+    }
+    rights
+}
+
+#[test]
+fn it_holds_what_it_does_and_what_it_gives_and_nothing_else() {
+    let restricted = file("restricted.yaml");
+    let monitors = ["--set", "dynamo.metrics.podMonitors.enabled=true"];
+    for (args, namespace) in [(&monitors[..], None), (&["--values", &restricted], Some("a"))] {
+        let Some(held) = held(args) else { return };
+        let arguments = Arguments::parse_from(["operator"].into_iter().chain(namespace.map(|_| "--namespace=a")));
+        let config = Config { pod_monitors: namespace.is_none(), ..config() };
+        let needed = check::needed(&arguments, &config).map(|rule| PolicyRule {
+            api_groups: Some(vec![rule.group.to_owned()]),
+            resources: Some(vec![rule.resource.to_owned()]),
+            verbs: rule.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            ..PolicyRule::default()
+        });
+        let expected = rights(needed.chain(handed_on()));
+        let held = rights(held);
+        let (spare, lacking): (Vec<_>, Vec<_>) =
+            (held.difference(&expected).collect(), expected.difference(&held).collect());
+        assert!(spare.is_empty() && lacking.is_empty(), "{args:?}: spare {spare:?}; lacking {lacking:?}");
+    }
+}
+
+#[test]
+fn nothing_is_given_by_a_wildcard_and_nothing_cluster_wide_without_need() {
+    let Some(everywhere) = held(&[]) else { return };
+    for rule in &everywhere {
+        for list in [rule.api_groups.as_ref(), rule.resources.as_ref(), Some(&rule.verbs)] {
+            assert!(!has(list, "*"), "{rule:?}");
+        }
+        if has(rule.resources.as_ref(), "secrets") && has(Some(&rule.verbs), "get") {
+            assert!(rule.resource_names.is_some(), "{rule:?}");
+        }
+    }
+    let restricted = file("restricted.yaml");
+    let yaml = template(&["--values", &restricted]).expect("helm").expect("rendered");
+    for object in objects(&yaml, Some("ClusterRole")) {
+        let role: ClusterRole = serde_json::from_value(object).expect("a role");
+        for rule in role.rules.expect("rules") {
+            assert!(rule.resource_names.is_some(), "{rule:?}");
+        }
+    }
+    let beside = file("beside.yaml");
+    let yaml = template(&["--values", &beside]).expect("helm").expect("rendered");
+    assert!(objects(&yaml, Some("ClusterRole")).is_empty());
+}
