@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::certificates::{Trust, next};
+use super::certificates::{Kept, Trust, next};
 use super::clients::Clients;
 use super::secret::Store;
 use super::tls::{self, Served};
@@ -22,6 +22,8 @@ use super::{Settings, Source, folder};
 
 /// After somebody else has written in between, or something changed: what comes next is due soon.
 const SOON: Duration = Duration::from_millis(100);
+/// How long after the first time that all is well this is said: API servers hear of what is written a moment later.
+const HEARD: Duration = Duration::from_secs(1);
 
 /// Looks after everything.
 pub(super) struct Keeper {
@@ -92,7 +94,7 @@ impl Keeper {
         let mut changes = pin!(self.clients.changes(secret));
         let mut told = String::new();
         loop {
-            let pause = match self.look().await {
+            let mut pause = match self.look().await {
                 Ok(look) => {
                     told.clear();
                     if look == Look::Again { SOON } else { self.settings.check }
@@ -107,9 +109,14 @@ impl Keeper {
                     self.settings.check
                 }
             };
-            if self.trusted.is_some() && self.serving.is_some() && !*ready.borrow() {
-                info!("webhooks are trusted and answer");
-                ready.send_replace(true);
+            let is_ready = *ready.borrow();
+            if let (Some((_, since)), Some(_), false) = (&self.trusted, &self.serving, is_ready) {
+                if since.elapsed() >= HEARD {
+                    info!("webhooks are trusted and answer");
+                    ready.send_replace(true);
+                } else {
+                    pause = SOON;
+                }
             }
             tokio::select! {
                 () = sleep(pause.min(self.settings.check)) => {}
@@ -124,9 +131,7 @@ impl Keeper {
             Place::Folder(folder) => {
                 let files = folder::read(folder).await?;
                 self.serve(&files.certificate, &files.key)?;
-                let authorities = files.authorities.as_deref();
-                self.clients.tell(authorities).await?;
-                self.trusted = Some((authorities.unwrap_or_default().to_owned(), Instant::now()));
+                self.tell(files.authorities.as_deref()).await?;
                 Ok(Look::Done)
             }
             Place::Secret(store) => {
@@ -135,14 +140,12 @@ impl Keeper {
                 if let Some(kept) = &found.kept {
                     let (current, bundle) = (kept.current.clone(), kept.bundle());
                     self.serve(current.certificate.as_bytes(), current.key.as_bytes())?;
-                    self.tell(&bundle).await?;
+                    self.tell(Some(&bundle)).await?;
                 }
-                let trust = self.trust(found.kept.as_ref().map(super::certificates::Kept::bundle).as_deref());
+                let trust = self.trust(found.kept.as_ref().map(Kept::bundle).as_deref());
                 let rotation = self.settings.rotation;
                 match next(found.kept.as_ref(), trust, &self.settings.hosts, now, rotation)? {
-                    None => {
-                        Ok(if found.kept.is_some_and(|kept| kept.next.is_some()) { Look::Again } else { Look::Done })
-                    }
+                    None => Ok(Look::Done),
                     Some(kept) => {
                         store.write(found, &kept).await?;
                         info!(expires = %kept.current.expires, next = kept.next.is_some(), "wrote the webhooks' certificate");
@@ -164,14 +167,12 @@ impl Keeper {
     }
 
     /// Tells clients of authorities; remembers since when they all know.
-    async fn tell(&mut self, bundle: &str) -> Result<(), Error> {
-        if let Err(error) = self.clients.tell(Some(bundle)).await {
-            self.trusted = self.trusted.take().filter(|(trusted, _)| trusted == bundle);
-            return Err(error.into());
-        }
-        if self.trusted.as_ref().is_none_or(|(trusted, _)| trusted != bundle) {
-            self.trusted = Some((bundle.to_owned(), Instant::now()));
-        }
+    async fn tell(&mut self, authorities: Option<&str>) -> Result<(), Error> {
+        let told = self.clients.tell(authorities).await;
+        let bundle = authorities.unwrap_or_default();
+        self.trusted = self.trusted.take().filter(|(trusted, _)| trusted == bundle);
+        told?;
+        self.trusted.get_or_insert_with(|| (bundle.to_owned(), Instant::now()));
         Ok(())
     }
 

@@ -26,7 +26,10 @@ fn an_api_server_is_answered() {
         let stale = "{apiVersion: nvidia.com/v1beta1, kind: DynamoGraphDeployment, metadata: {name: stale, finalizers: [a.test/b]}, spec: {components: [{name: a, type: frontend, multinode: {}}]}}";
         assert!(cluster.kubectl(&["create", "--filename=-"], stale).ok);
         cluster.configure();
-        let running = cluster.webhooks(cluster.settings()).await;
+        let mut settings = cluster.settings();
+        // Watches alone tell of changes.
+        settings.check = Duration::from_hours(1);
+        let running = cluster.webhooks(settings).await;
         running.is_ready().await;
         // At once.
         both_versions_are_defaulted_and_stamped(&cluster);
