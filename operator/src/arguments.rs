@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Parser, ValueEnum};
 
-/// Runs serving graphs on a Kubernetes cluster: a DynamoGraphDeployment becomes pods of simulated workers.
+/// Runs serving graphs on a Kubernetes cluster: a `DynamoGraphDeployment` becomes pods of simulated workers.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "dynosim-operator", version)]
 pub struct Arguments {
