@@ -4,7 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Parser};
+use clap::{ArgAction, Parser, ValueEnum};
 
 /// Runs serving graphs on a Kubernetes cluster: a DynamoGraphDeployment becomes pods of simulated workers.
 #[derive(Clone, Debug, Parser)]
@@ -58,9 +58,21 @@ pub struct Arguments {
     /// Folder with `tls.crt`, `tls.key` and `ca.crt` that others make and renew, in place of the secret
     #[arg(long, value_name = "FOLDER")]
     pub webhook_cert_dir: Option<PathBuf>,
+    /// How the log is written, to standard error; `RUST_LOG` says how much of it
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
     /// Print what the operator's account may not do that it has to, and end
     #[arg(long)]
     pub check: bool,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 fn any(port: u16) -> SocketAddr {

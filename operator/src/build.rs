@@ -27,6 +27,7 @@ use crate::dereference::{Observed, SeenDeployment};
 use crate::restart::{self, Seen};
 use crate::validated::{ValidatedComponent, ValidatedGraph};
 
+pub use rbac::handed_on;
 pub use workers::{Rolling, worker_hash};
 
 /// All objects of a graph, in the order in which they are applied: what pods need comes before them.

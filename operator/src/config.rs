@@ -84,6 +84,21 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// Why it cannot be used.
+    pub fn check(&self) -> Result<(), String> {
+        let policies = ["Always", "IfNotPresent", "Never"];
+        if !policies.contains(&self.mocker_image_pull_policy.as_str()) {
+            let given = &self.mocker_image_pull_policy;
+            return Err(format!("mockerImagePullPolicy: `{given}` is none (allowed: {})", policies.join(", ")));
+        }
+        if self.mocker_image.trim().is_empty() {
+            return Err("mockerImage: is empty".to_owned());
+        }
+        Ok(())
+    }
+}
+
 /// What frontends get that do not ask for an Ingress themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use dynosim_api::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
@@ -26,9 +26,9 @@ pub struct Objects {
     /// Scaling adapters, the graph's and perhaps others.
     pub adapters: Vec<DynamoGraphDeploymentScalingAdapter>,
     /// Secrets for registries.
-    pub secrets: Vec<Secret>,
-    /// The account of planners.
-    pub planner_account: Option<ServiceAccount>,
+    pub pull_secrets: Vec<PullSecret>,
+    /// Owners of the account of planners.
+    pub planner_owners: Vec<OwnerReference>,
     /// The cluster has pod monitors.
     pub has_pod_monitors: bool,
 }
@@ -63,6 +63,16 @@ pub struct SeenDeployment {
     pub replicas: u32,
     /// Available pods.
     pub available: u32,
+    /// Pods, older ones included.
+    pub pods: u32,
+    /// Pods of its newest template.
+    pub updated: u32,
+    /// Ready pods.
+    pub ready: u32,
+    /// Its status is about its spec.
+    pub is_current: bool,
+    /// Why the cluster refuses to make its pods, if it does.
+    pub refusal: Option<String>,
     /// Its status is about its spec, all replicas are updated and available, and no other pod is left.
     pub settled: bool,
     /// Restart that its pods have seen.
@@ -92,20 +102,19 @@ pub fn dereference(graph: &DynamoGraphDeployment, objects: &Objects, now: Timest
         let component = adapter.spec.dgd_ref.component_name.as_ref()?.to_ascii_lowercase();
         Some((component, u32::try_from(adapter.spec.replicas).unwrap_or_default()))
     };
-    let mut pull_secrets: Vec<_> = objects.secrets.iter().filter_map(pull_secret).collect();
+    let mut pull_secrets = objects.pull_secrets.clone();
     pull_secrets.sort_by(|one, other| one.name.cmp(&other.name));
-    let owners = objects.planner_account.iter().flat_map(|account| account.metadata.owner_references.iter().flatten());
     Observed {
         now,
         adapters: adapters.filter_map(adapter).collect(),
         deployments,
         pull_secrets,
-        planner_owners: owners.filter(|owner| owner.uid != uid).cloned().collect(),
+        planner_owners: objects.planner_owners.iter().filter(|owner| owner.uid != uid).cloned().collect(),
         has_pod_monitors: objects.has_pod_monitors,
     }
 }
 
-fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+pub(crate) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
@@ -116,11 +125,10 @@ fn seen(deployment: &Deployment) -> SeenDeployment {
     let spec = deployment.spec.as_ref();
     let status = deployment.status.as_ref();
     let replicas = count(spec.and_then(|spec| spec.replicas)).unwrap_or(1);
-    let pods = spec.and_then(|spec| spec.template.metadata.as_ref());
-    let of = |read: fn(&k8s_openapi::api::apps::v1::DeploymentStatus) -> Option<i32>| {
-        count(status.and_then(read)).unwrap_or_default()
-    };
+    let template = spec.and_then(|spec| spec.template.metadata.as_ref());
+    let of = |read: fn(&DeploymentStatus) -> Option<i32>| count(status.and_then(read)).unwrap_or_default();
     let available = of(|status| status.available_replicas);
+    let (pods, updated) = (of(|status| status.replicas), of(|status| status.updated_replicas));
     let current = status.is_some_and(|status| status.observed_generation >= metadata.generation);
     SeenDeployment {
         name: metadata.name.clone().unwrap_or_default(),
@@ -128,16 +136,25 @@ fn seen(deployment: &Deployment) -> SeenDeployment {
         hash: text(&metadata.labels, label::WORKER_HASH),
         replicas,
         available,
-        settled: current
-            && available >= replicas
-            && of(|status| status.updated_replicas) == replicas
-            && of(|status| status.replicas) == replicas,
-        restart: pods.and_then(|pods| text(&pods.annotations, annotation::RESTART)),
+        pods,
+        updated,
+        ready: of(|status| status.ready_replicas),
+        is_current: current,
+        refusal: status.and_then(refusal),
+        settled: current && available >= replicas && updated == replicas && pods == replicas,
+        restart: template.and_then(|template| text(&template.annotations, annotation::RESTART)),
         next_start: text(&metadata.annotations, annotation::NEXT_START).and_then(|text| text.parse().ok()),
     }
 }
 
-fn pull_secret(secret: &Secret) -> Option<PullSecret> {
+/// Quotas and admission refuse pods, which only the Deployment tells of.
+fn refusal(status: &DeploymentStatus) -> Option<String> {
+    let mut conditions = status.conditions.iter().flatten();
+    let failure = conditions.find(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True")?;
+    failure.message.clone().or_else(|| failure.reason.clone())
+}
+
+pub(crate) fn pull_secret(secret: &Secret) -> Option<PullSecret> {
     let text = secret.data.as_ref()?.get(DOCKER_CONFIG)?;
     let config: Value = serde_json::from_slice(&text.0).ok()?;
     let registries = config.get("auths")?.as_object()?.keys().map(|address| host(address)).collect();

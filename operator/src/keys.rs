@@ -73,6 +73,8 @@ pub mod annotation {
     /// `component` is the only one here.
     pub const PROVIDER: &str = "nvidia.com/workload-provider";
 
+    /// On graphs, by the operator: the generation of workers that serves, for planners of both ages.
+    pub const HASHES: [&str; 2] = ["nvidia.com/current-worker-hash", "nvidia.com/current-worker-hash-v2"];
     /// On pod templates: the restart that the pods have seen.
     pub const RESTART: &str = "nvidia.com/restartAt";
     /// On Deployments: when the next pod may start.

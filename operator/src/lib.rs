@@ -20,14 +20,19 @@
 
 pub mod arguments;
 pub mod build;
+pub mod check;
+pub mod cluster;
 pub mod config;
 pub mod defaults;
 pub mod dereference;
+pub mod drift;
 pub mod environment;
 pub mod formats;
 mod gpus;
+pub mod health;
 pub mod keys;
 pub mod kinds;
+pub mod metrics;
 pub mod names;
 pub mod problems;
 pub mod restart;
@@ -35,6 +40,8 @@ pub mod roll;
 pub mod run;
 mod secrets;
 pub mod stagger;
+pub mod status;
+pub mod trouble;
 pub mod validate;
 pub mod validated;
 pub mod worker_flags;

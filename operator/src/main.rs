@@ -10,5 +10,5 @@ use dynosim_operator::arguments::Arguments;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    dynosim_operator::run::main(Arguments::parse())
+    dynosim_operator::run::main(&Arguments::parse())
 }

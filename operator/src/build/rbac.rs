@@ -23,12 +23,20 @@ pub(super) fn discovery(graph: &ValidatedGraph) -> Option<Access> {
         return None;
     }
     let named = |name: String| metadata(graph, name, graph_labels(graph, "rbac"), Texts::new());
-    let rules = vec![
+    Some(access(&graph.namespace, &names::discovery_account(&graph.name), discovery_rules(), named))
+}
+
+fn discovery_rules() -> Vec<PolicyRule> {
+    vec![
         rule("", &["pods", "endpoints"], &READ),
         rule("discovery.k8s.io", &["endpointslices"], &READ),
         rule(GROUP, &["dynamoworkermetadatas"], &ALL),
-    ];
-    Some(access(&graph.namespace, &names::discovery_account(&graph.name), rules, named))
+    ]
+}
+
+/// What the accounts of pods are allowed: the operator may only hand on what it is allowed itself.
+pub fn handed_on() -> Vec<PolicyRule> {
+    [discovery_rules(), planner_rules()].concat()
 }
 
 /// For planners. Its name is published, so all graphs of a namespace share it: each that has a planner is an owner, and it
@@ -49,7 +57,11 @@ pub(super) fn planner(graph: &ValidatedGraph, others: &[OwnerReference]) -> Opti
         owner_references: Some(owners.clone()),
         ..ObjectMeta::default()
     };
-    let rules = vec![
+    Some(access(&graph.namespace, names::PLANNER_ACCOUNT, planner_rules(), named))
+}
+
+fn planner_rules() -> Vec<PolicyRule> {
+    vec![
         rule(
             GROUP,
             &["dynamographdeployments", "dynamocomponentdeployments"],
@@ -60,8 +72,7 @@ pub(super) fn planner(graph: &ValidatedGraph, others: &[OwnerReference]) -> Opti
         rule(GROUP, &["dynamoworkermetadatas"], &ALL),
         rule("discovery.k8s.io", &["endpointslices"], &READ),
         rule("", &["pods"], &["get", "list", "watch", "patch"]),
-    ];
-    Some(access(&graph.namespace, names::PLANNER_ACCOUNT, rules, named))
+    ]
 }
 
 fn access(namespace: &str, account: &str, rules: Vec<PolicyRule>, named: impl Fn(String) -> ObjectMeta) -> Access {

@@ -61,6 +61,7 @@ impl Cluster {
                 settled: false,
                 restart,
                 next_start: next.map(|text| text.parse().expect("a time")),
+                ..SeenDeployment::default()
             };
         }
         for old in &built.children.retiring {

@@ -23,19 +23,24 @@ pub(crate) fn server() -> Option<&'static ApiServer> {
     static PREPARED: OnceLock<()> = OnceLock::new();
     let api = ApiServer::shared()?;
     PREPARED.get_or_init(|| {
-        for mut definition in crd::definitions() {
-            // Without a webhook there is one version.
-            definition.spec.conversion = None;
-            definition.spec.versions.retain(|version| version.name == "v1beta1");
-            if let [version] = &mut definition.spec.versions[..] {
-                version.storage = true;
-                api.apply(&crd::yaml(&definition));
-            }
-        }
-        api.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
+        prepare(api);
         api.kubectl(&["create", "namespace", "test"]);
     });
     Some(api)
+}
+
+/// Makes the kinds of all children known.
+pub(crate) fn prepare(api: &ApiServer) {
+    for mut definition in crd::definitions() {
+        // Without a webhook there is one version.
+        definition.spec.conversion = None;
+        definition.spec.versions.retain(|version| version.name == "v1beta1");
+        if let [version] = &mut definition.spec.versions[..] {
+            version.storage = true;
+            api.apply(&crd::yaml(&definition));
+        }
+    }
+    api.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
 }
 
 /// Applies objects as the operator does; gives what the server has then, or what it refuses or warns of.
