@@ -177,6 +177,7 @@ fn attributes(rule: &Rule, verb: &str, scope: &Scope, arguments: &Arguments) -> 
     };
     // Roles may name the objects; then only a question that names them too is answered with yes.
     let name = match (rule.resource, rule.place, rule.only) {
+        ("leases", Place::Everywhere, _) => Some(LEASE.to_owned()),
         _ if verb == "create" || verb == "list" || verb == "watch" => None,
         ("leases", Place::Own, _) => Some(arguments.leader_election_id.clone()),
         ("leases", _, _) => Some(LEASE.to_owned()),

@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use clap::Parser as _;
 use dynosim_operator::arguments::Arguments;
 use dynosim_operator::build::handed_on;
+<<<<<<< HEAD
 use dynosim_operator::{Config, check};
+=======
+use dynosim_operator::{Config, Observed, build, check};
+>>>>>>> chart
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 
 use super::{file, objects, template};
@@ -65,6 +69,7 @@ fn it_holds_all_that_it_gives_to_pods() {
     }
 }
 
+<<<<<<< HEAD
 /// Every right of some rules by itself.
 fn rights(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
     let mut rights = BTreeSet::new();
@@ -97,6 +102,64 @@ fn it_holds_what_it_does_and_what_it_gives_and_nothing_else() {
         let (spare, lacking): (Vec<_>, Vec<_>) =
             (held.difference(&expected).collect(), expected.difference(&held).collect());
         assert!(spare.is_empty() && lacking.is_empty(), "{args:?}: spare {spare:?}; lacking {lacking:?}");
+=======
+#[test]
+fn it_may_make_and_remove_every_kind_of_child() {
+    let Some(held) = held(&["--set", "dynamo.metrics.podMonitors.enabled=true"]) else { return };
+    let config = Config { pod_monitors: true, ..config() };
+    let observed = Observed { has_pod_monitors: true, ..Observed::default() };
+    let mut kinds = BTreeSet::new();
+    for graph in ["everything.yaml", "alpha-only.yaml"].into_iter().flat_map(|name| graphs(&shape(name))) {
+        let valid = manifests::valid(&graph, &config).expect("valid");
+        let built = build(&valid.graph, &observed, &config);
+        for object in manifests::objects(&built.children) {
+            let text = |field: &str| object[field].as_str().expect("text").to_owned();
+            kinds.insert((text("apiVersion"), text("kind")));
+        }
+    }
+    assert!(kinds.len() >= 9, "{kinds:?}");
+    for (version, kind) in kinds {
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let resource = format!("{}s", kind.to_lowercase()).replace("ingresss", "ingresses");
+        // Claims go with their graph only.
+        let verbs = ["get", "list", "watch", "create", "patch", "delete"];
+        for verb in verbs.into_iter().filter(|verb| (*verb, &resource[..]) != ("delete", "persistentvolumeclaims")) {
+            assert!(may(&held, group, &resource, verb), "{verb} {resource} of {group:?}");
+        }
+>>>>>>> chart
+    }
+}
+
+/// Group, resource and verb of all that rules allow.
+fn allowed(rules: &[PolicyRule]) -> BTreeSet<(String, String, String)> {
+    let list = |texts: &Option<Vec<String>>| texts.clone().unwrap_or_default();
+    let each = |rule: &PolicyRule| {
+        let mut found = Vec::new();
+        for group in list(&rule.api_groups) {
+            for resource in list(&rule.resources) {
+                found.extend(rule.verbs.iter().map(|verb| (group.clone(), resource.clone(), verb.clone())));
+            }
+        }
+        found
+    };
+    rules.iter().flat_map(each).collect()
+}
+
+#[test]
+fn it_holds_what_it_does_and_what_it_gives_and_no_more() {
+    let monitors = "dynamo.metrics.podMonitors.enabled=true,";
+    for values in ["", monitors, "namespaceRestriction.enabled=true"] {
+        let Some(held) = held(&["--set", values]) else { return };
+        let namespace = ["--namespace=team"].into_iter().filter(|_| values.starts_with("namespaceRestriction"));
+        let arguments = Arguments::parse_from(["dynosim-operator"].into_iter().chain(namespace));
+        let config = Config { pod_monitors: values == monitors, ..config() };
+        let mut needed = allowed(&handed_on());
+        for rule in check::needed(&arguments, &config) {
+            needed.extend(rule.verbs.iter().map(|verb| [rule.group, rule.resource, *verb].map(str::to_owned).into()));
+        }
+        let held = allowed(&held);
+        let [more, less] = [held.difference(&needed), needed.difference(&held)].map(Iterator::collect::<Vec<_>>);
+        assert!(more.is_empty() && less.is_empty(), "{values:?}: not used: {more:?}; lacking: {less:?}");
     }
 }
 
