@@ -5,11 +5,7 @@ use std::collections::BTreeSet;
 use clap::Parser as _;
 use dynosim_operator::arguments::Arguments;
 use dynosim_operator::build::handed_on;
-<<<<<<< HEAD
-use dynosim_operator::{Config, check};
-=======
 use dynosim_operator::{Config, Observed, build, check};
->>>>>>> chart
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 
 use super::{file, objects, template};
@@ -69,40 +65,6 @@ fn it_holds_all_that_it_gives_to_pods() {
     }
 }
 
-<<<<<<< HEAD
-/// Every right of some rules by itself.
-fn rights(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
-    let mut rights = BTreeSet::new();
-    for rule in rules {
-        for group in rule.api_groups.iter().flatten() {
-            for resource in rule.resources.iter().flatten() {
-                rights.extend(rule.verbs.iter().map(|verb| format!("{verb} {resource} of {group:?}")));
-            }
-        }
-    }
-    rights
-}
-
-#[test]
-fn it_holds_what_it_does_and_what_it_gives_and_nothing_else() {
-    let restricted = file("restricted.yaml");
-    let monitors = ["--set", "dynamo.metrics.podMonitors.enabled=true"];
-    for (args, namespace) in [(&monitors[..], None), (&["--values", &restricted], Some("a"))] {
-        let Some(held) = held(args) else { return };
-        let arguments = Arguments::parse_from(["operator"].into_iter().chain(namespace.map(|_| "--namespace=a")));
-        let config = Config { pod_monitors: namespace.is_none(), ..config() };
-        let needed = check::needed(&arguments, &config).map(|rule| PolicyRule {
-            api_groups: Some(vec![rule.group.to_owned()]),
-            resources: Some(vec![rule.resource.to_owned()]),
-            verbs: rule.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-            ..PolicyRule::default()
-        });
-        let expected = rights(needed.chain(handed_on()));
-        let held = rights(held);
-        let (spare, lacking): (Vec<_>, Vec<_>) =
-            (held.difference(&expected).collect(), expected.difference(&held).collect());
-        assert!(spare.is_empty() && lacking.is_empty(), "{args:?}: spare {spare:?}; lacking {lacking:?}");
-=======
 #[test]
 fn it_may_make_and_remove_every_kind_of_child() {
     let Some(held) = held(&["--set", "dynamo.metrics.podMonitors.enabled=true"]) else { return };
@@ -126,7 +88,6 @@ fn it_may_make_and_remove_every_kind_of_child() {
         for verb in verbs.into_iter().filter(|verb| (*verb, &resource[..]) != ("delete", "persistentvolumeclaims")) {
             assert!(may(&held, group, &resource, verb), "{verb} {resource} of {group:?}");
         }
->>>>>>> chart
     }
 }
 
