@@ -6,18 +6,22 @@
 //!        ├── space.wait(what, async || ...)     until something is so; the message of a failure says why it was not
 //!        ├── space.pod_port(POD, PORT)          HTTP through the API server: whole answers, streams of events
 //!        └── space.logs(...), space.exec(...)
+//!   operator::installed(), operator::Graph       the operator from its chart, and graphs that it looks after
 //! ```
 //!
 //! Where a test fails, the namespace's events, pods and logs are printed before it is removed (`DYNOSIM_E2E_KEEP` keeps it).
 //! Images must be on the nodes; `DYNOSIM_IMAGE` names ours.
 
+mod chat;
 mod http;
 mod namespace;
 mod objects;
+pub mod operator;
 mod pods;
 mod report;
 mod wait;
 
+pub use chat::{Chat, chat};
 pub use http::{Answer, Endpoint, Events};
 pub use namespace::{Namespace, in_namespace};
 pub use pods::{Ended, Executed};

@@ -45,6 +45,28 @@ impl Namespace {
         self.api::<Pod>().logs(pod, &params).await.unwrap_or_else(|error| format!("no logs: {error}"))
     }
 
+    /// Ends the process of a container as a crash would, and waits until the container runs again.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub async fn kill_container(&self, pod: &str, container: &str) {
+        let restarts = async || {
+            let pod = self.api::<Pod>().get(pod).await.map_err(|error| error.to_string())?;
+            let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+            let status = statuses.into_iter().find(|status| status.name == container).ok_or("no such container")?;
+            Ok::<_, String>((status.restart_count, status.ready))
+        };
+        let (before, _) = restarts().await.expect("it runs");
+        // Whoever is asked to stop by the command may take the answer along.
+        let params = AttachParams::default().container(container).stdout(true).stderr(true);
+        let _ = self.api::<Pod>().exec(pod, ["/usr/bin/dynosim", "mocker", "--kill-1"], &params).await;
+        self.wait(&format!("container {container} of {pod} runs again"), async || match restarts().await? {
+            (after, true) if after > before => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+    }
+
     /// Runs a command in a container.
     ///
     /// # Panics
