@@ -386,3 +386,20 @@ async fn a_restart_goes_through_the_components_one_after_the_other() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn report_17_a_graph_goes_without_an_operator() {
+    in_space("alone", async |space| {
+        space.apply(graph("g", &[("decode", json!({"scalingAdapter": {}}))])).await;
+        space.ready("g").await;
+        space.stop();
+        let graphs = space.api::<DynamoGraphDeployment>();
+        assert_eq!(graphs.get("g").await.expect("it is there").metadata.finalizers, None);
+        graphs.delete("g", &DeleteParams::default()).await.expect("deleted");
+        assert!(!space.graph_is_there("g").await);
+        let adapter = space.api::<DynamoGraphDeploymentScalingAdapter>().get("g-decode").await.expect("it is there");
+        assert_eq!(adapter.metadata.finalizers, None);
+        assert!(adapter.metadata.owner_references.is_some_and(|owners| owners[0].controller == Some(true)));
+    })
+    .await;
+}

@@ -109,7 +109,8 @@ impl<'a> Graph<'a> {
                 let graph = self.api().get(&self.name).await.map_err(|error| error.to_string())?;
                 let now = &graph.data["status"];
                 let conditions = now["conditions"].as_array().cloned().unwrap_or_default();
-                let ready = conditions.iter().find(|condition| condition["type"] == "Ready").cloned().unwrap_or_default();
+                let ready =
+                    conditions.iter().find(|condition| condition["type"] == "Ready").cloned().unwrap_or_default();
                 let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
                 let said = format!("{}: {}", text("reason"), text("message"));
                 let is_current = now["observedGeneration"].as_i64() == graph.metadata.generation;

@@ -67,8 +67,10 @@ async fn serves(test: &str, file: &str, name: &str) {
 async fn handed_over(graph: &Graph<'_>, tokens: f64) {
     let [prefill, decode] = [graph.pod("prefill").await, graph.pod("decode").await];
     let prompts = graph.metric(&prefill, "vllm:prompt_tokens_total").await;
-    let [first, rest] =
-        [graph.metric(&prefill, "vllm:generation_tokens_total").await, graph.metric(&decode, "vllm:generation_tokens_total").await];
+    let [first, rest] = [
+        graph.metric(&prefill, "vllm:generation_tokens_total").await,
+        graph.metric(&decode, "vllm:generation_tokens_total").await,
+    ];
     assert!(prompts > 0.0, "prefill computed {prompts} tokens");
     assert!(first > 0.0 && first < tokens, "prefill made {first} tokens");
     assert!(rest > first && rest <= tokens, "decode made {rest} tokens");
@@ -178,8 +180,6 @@ async fn report_28_a_worker_that_is_killed_in_its_container_serves_again_at_its_
         serving(space, &graph).await;
         let before = graph.pod("decode").await;
         let pod = before.metadata.name.clone().expect("a name");
-        let killed = space.exec(&pod, "main", &["/usr/bin/dynosim", "--version"]).await;
-        assert!(killed.succeeded, "{killed:?}");
         space.kill_container(&pod, "main").await;
         space.wait("it answers", async || chat(&graph.frontend(), MODEL, "again", 4).await.map(drop)).await;
         assert_eq!(graph.pod("decode").await.metadata.uid, before.metadata.uid, "it is the same pod");

@@ -1,5 +1,8 @@
 //! The image on a real cluster. Run by `make test`, which brings a node up; or against any cluster that `KUBECONFIG` names.
 
+mod graphs;
 mod image;
 mod one_pod;
+mod reports;
+mod rolling;
 mod support;
