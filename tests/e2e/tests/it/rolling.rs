@@ -2,7 +2,6 @@
 
 use dynosim_e2e::operator::{Graph, installed};
 use dynosim_e2e::{Namespace, image, in_namespace};
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::Eviction;
 use kube::ResourceExt as _;
 use kube::api::PostParams;
