@@ -101,21 +101,20 @@ async fn unnoticed(test: &str, file: &str, name: &str, change: impl AsyncFnOnce(
     .await;
 }
 
-/// Another argument for the worker at this place.
-async fn change_argument(graph: &Graph<'_>, component: usize) {
-    let path = format!("/spec/components/{component}/podTemplate/spec/containers/0/args/-");
-    graph
-        .patch(
-            json!([{"op": "add", "path": path, "value": "--block-size"}, {"op": "add", "path": path, "value": "32"}]),
-        )
-        .await;
+/// Another argument for the workers at these places.
+async fn change_argument(graph: &Graph<'_>, components: &[usize]) {
+    let add = |component: &usize| {
+        let path = format!("/spec/components/{component}/podTemplate/spec/containers/0/args/-");
+        ["--block-size", "32"].map(|word| json!({"op": "add", "path": path, "value": word}))
+    };
+    graph.patch(components.iter().flat_map(add).collect()).await;
 }
 
 #[tokio::test]
 async fn report_8_a_changed_argument_makes_a_new_generation_without_a_failed_request() {
     unnoticed("roll", "agg.yaml", "mocker-agg", async |_, graph, _| {
         let before = graph.pod("decode").await.name_any();
-        change_argument(graph, 1).await;
+        change_argument(graph, &[1]).await;
         let status = graph.ready().await;
         assert_eq!(status["rollingUpdate"]["phase"], "Completed");
         assert_ne!(graph.pod("decode").await.name_any(), before);
@@ -127,7 +126,7 @@ async fn report_8_a_changed_argument_makes_a_new_generation_without_a_failed_req
 async fn report_22_prefill_and_decode_roll_together_in_a_dynamo_namespace_of_their_own() {
     unnoticed("roll-both", "disagg.yaml", "mocker-disagg", async |_, graph, _| {
         let before = graph.ready().await;
-        change_argument(graph, 1).await;
+        change_argument(graph, &[1, 2]).await;
         let after = graph.ready().await;
         for component in ["decode", "prefill"] {
             let [before, after] = [&before, &after].map(|status| &status["components"][component]["runtimeNamespace"]);
