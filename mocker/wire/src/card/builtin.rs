@@ -72,9 +72,8 @@ fn tokenizer_config() -> Value {
 
 /// `tokenizer.json`, written as it is made: a tree of its values would take three megabytes.
 #[derive(Serialize)]
-struct Tokenizer {
-    #[serde(serialize_with = "added_tokens")]
-    added_tokens: (),
+struct TokenizerFile {
+    added_tokens: AddedTokens,
     decoder: Value,
     model: Value,
     normalizer: (),
@@ -97,24 +96,28 @@ struct AddedToken {
     special: bool,
 }
 
-fn added_tokens<S: Serializer>((): &(), serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(pieces().zip(BYTE_TOKENS..VOCABULARY).map(|(content, id)| AddedToken {
-        content,
-        id,
-        lstrip: false,
-        normalized: false,
-        rstrip: false,
-        single_word: false,
-        special: id < BYTE_TOKENS + SPECIALS.len() as u32,
-    }))
+struct AddedTokens;
+
+impl Serialize for AddedTokens {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(pieces().zip(BYTE_TOKENS..VOCABULARY).map(|(content, id)| AddedToken {
+            content,
+            id,
+            lstrip: false,
+            normalized: false,
+            rstrip: false,
+            single_word: false,
+            special: id < BYTE_TOKENS + SPECIALS.len() as u32,
+        }))
+    }
 }
 
 fn tokenizer() -> Vec<u8> {
     let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
     let symbols: Map<String, Value> =
         byte_symbols().into_iter().zip(0u32..).map(|(symbol, id)| (symbol.into(), id.into())).collect();
-    let tokenizer = Tokenizer {
-        added_tokens: (),
+    let tokenizer = TokenizerFile {
+        added_tokens: AddedTokens,
         decoder: byte_level.clone(),
         model: json!({
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
