@@ -76,7 +76,6 @@ impl<'a> Load<'a> {
         let log = self.log.await.expect("no panic");
         let report: Value = serde_json::from_str(&log).unwrap_or_else(|error| panic!("{error}: {log}"));
         let number = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("no {name}: {log}"));
-        println!("{} requests completed", number("completed_requests"));
         assert!(number("completed_requests") as f64 >= 2.0 * SOME, "{log}");
         for failure in ["failed_requests", "rejected_requests", "output_length_mismatches"] {
             assert_eq!(number(failure), 0, "{failure}: {log}");
