@@ -46,6 +46,7 @@ async def counts():
 
 async def read():
     answer = {
+        "from": sys.modules[KubernetesConnector.__module__].__file__,
         "model": connector.get_model_name(),
         "workers": {role: vars(connector.get_worker_info(kind, "mocker")) for role, kind in ROLES.items()},
         "namespace": connector.get_worker_runtime_namespace(BASE),

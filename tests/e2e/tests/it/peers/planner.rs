@@ -93,6 +93,8 @@ async fn the_published_planner_reads_the_workers_and_scales_them_by_their_adapte
         let account = Account::of(space, ACCOUNT).await;
         for release in releases {
             let read = release.run(space, &account, &["read"]).await.unwrap_or_else(|said| panic!("{said}"));
+            let from = read["from"].as_str().expect("a file");
+            assert!(release.folders.starts_with(from.split("/dynamo/").next().expect("a folder")), "{from}");
             assert_eq!(read["model"], MODEL);
             assert_eq!(read["counts"], json!([1, 1, true]));
             assert_eq!(read["metrics"], format!("http://{NAME}-frontend:8000/metrics"));
