@@ -29,7 +29,7 @@ pub use namespace::{Namespace, in_namespace};
 pub use pods::{Ended, Executed};
 pub use wait::{LIMIT, wait};
 
-use kube::Client;
+use kube::{Client, Config};
 
 /// A client of the cluster; none if no `KUBECONFIG` names one and the test is to be skipped.
 ///
@@ -40,7 +40,10 @@ pub async fn connect() -> Option<Client> {
         dynosim_peers::skip("a cluster that KUBECONFIG names");
         return None;
     }
-    Some(Client::try_default().await.expect("KUBECONFIG can be used"))
+    let mut config = Config::infer().await.expect("KUBECONFIG can be used");
+    // What answers through the API server may say 503, and is to be heard.
+    config.default_retry = false;
+    Some(Client::try_from(config).expect("KUBECONFIG can be used"))
 }
 
 /// Name of our image on the nodes.

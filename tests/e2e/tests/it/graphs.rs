@@ -155,10 +155,12 @@ async fn report_1_an_image_that_cannot_be_had_shows_in_the_graph_while_the_old_p
         serving(space, &graph).await;
         graph
             .patch(json!([
-                {"op": "add", "path": "/metadata/annotations", "value": {}},
                 {"op": "add", "path": "/spec/components/1/podTemplate/metadata", "value": {"annotations": {"dynosim/image-policy": "Manifest"}}},
                 {"op": "replace", "path": "/spec/components/1/podTemplate/spec/containers/0/image", "value": "localhost/nobody-has-this:1"},
                 {"op": "add", "path": "/spec/components/1/podTemplate/spec/containers/0/imagePullPolicy", "value": "Never"},
+                {"op": "add", "path": "/spec/components/1/podTemplate/spec/containers/0/securityContext", "value": {
+                    "allowPrivilegeEscalation": false, "runAsNonRoot": true, "runAsUser": 1000, "capabilities": {"drop": ["ALL"]},
+                }},
             ]))
             .await;
         graph.condition("False", |text| text.contains("ErrImageNeverPull")).await;
