@@ -212,9 +212,9 @@ mod tests {
             ("/spec/containers/0/name", json!("other")),
         ];
         for (path, value) in changes {
-            let mut changed = live();
-            *changed.pointer_mut(path).expect("a field") = value.clone();
-            assert!(!is_as_wanted(&changed, &wanted()), "{path} {value}");
+            let mut other = live();
+            *other.pointer_mut(path).expect("a field") = value.clone();
+            assert!(!is_as_wanted(&other, &wanted()), "{path} {value}");
         }
     }
 

@@ -224,7 +224,7 @@ fn flags(component: &ValidatedComponent) -> Option<&[String]> {
     match &component.main().invocation {
         Invocation::Ours(_, flags) | Invocation::Module(_, flags) => Some(flags),
         Invocation::Words(words) => Some(words),
-        _ => None,
+        Invocation::Script(_) => None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Why a pod does not start, from what the cluster says of it.
 
+use std::fmt::Write as _;
+
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use crate::keys::label;
@@ -58,7 +60,8 @@ fn of_container(status: &ContainerStatus) -> Option<(String, String)> {
     let last = status.last_state.as_ref().and_then(|last| last.terminated.as_ref());
     if let Some(last) = last {
         let said = last.message.as_deref().map(|said| format!(": {}", said.trim())).unwrap_or_default();
-        message.push_str(&format!(" (it ended with exit code {}{said})", last.exit_code));
+        // Writing to a text cannot fail.
+        let _ = write!(message, " (it ended with exit code {}{said})", last.exit_code);
     }
     Some((reason, message))
 }

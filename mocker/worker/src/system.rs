@@ -4,6 +4,7 @@
 //! unless environment variables name the endpoints to look at. Here `/health` is 200 once every endpoint is ready, and
 //! `/live` is 200 as long as the process answers.
 
+mod connections;
 mod serve;
 
 use std::collections::BTreeMap;

@@ -213,12 +213,12 @@ impl Writer<'_> {
         let Some(index) = owners.and_then(|owners| owners.iter().position(|owner| owner["uid"] == self.uid)) else {
             return Ok(());
         };
-        let path = format!("/metadata/ownerReferences/{index}");
-        let patch = json!([
-            {"op": "test", "path": format!("{path}/uid"), "value": self.uid},
-            {"op": "remove", "path": path},
+        let place = format!("/metadata/ownerReferences/{index}");
+        let steps = json!([
+            {"op": "test", "path": format!("{place}/uid"), "value": self.uid},
+            {"op": "remove", "path": place},
         ]);
-        let patch = serde_json::from_value(patch).map_err(|error| Fault::Form(error.to_string()))?;
+        let patch = serde_json::from_value(steps).map_err(|error| Fault::Form(error.to_string()))?;
         let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         let written = self.api(kind).patch(&key.name, &params, &Patch::<()>::Json(patch)).await?;
         self.context.world.put_child(kind, written);

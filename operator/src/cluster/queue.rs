@@ -19,7 +19,7 @@ const AT_ONCE: usize = 8;
 /// Pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// Longest pause after a failure.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// What came of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

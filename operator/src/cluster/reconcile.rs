@@ -1,7 +1,7 @@
 //! One graph, from what is known to what is written, in five steps.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dynosim_api::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus};
 use jiff::Timestamp;
@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Client;
 use kube::core::PartialObjectMeta;
+use tokio::time::Instant;
 
 use super::api;
 use super::apply::{Applied, Writer};
@@ -110,9 +111,8 @@ pub async fn reconcile(context: &Context, key: Key) -> Outcome {
     let begun = Instant::now();
     let done = steps(context, &key).await;
     let (outcome, result) = match done {
-        Ok(None) => (Outcome::Done, "success"),
+        Ok(None) | Err(Fault::Gone) => (Outcome::Done, "success"),
         Ok(Some(wait)) => (Outcome::Again(wait), "requeue"),
-        Err(Fault::Gone) => (Outcome::Done, "success"),
         Err(fault) => {
             context.metrics.failed(&key.namespace, fault.category());
             if fault.is_passing() {

@@ -101,9 +101,9 @@ pub(super) async fn replicas_of_graph(context: &Context, key: &Key, facts: &Fact
         let decided = component.has_adapter && facts.observed.adapters.contains_key(&component.lower);
         let wanted = replicas(component, facts.observed).cast_signed();
         if (decided || given.is_none()) && given != Some(wanted) {
-            let path = format!("/spec/components/{index}");
-            patch.push(json!({"op": "test", "path": format!("{path}/name"), "value": component.name}));
-            patch.push(json!({"op": "add", "path": format!("{path}/replicas"), "value": wanted}));
+            let place = format!("/spec/components/{index}");
+            patch.push(json!({"op": "test", "path": format!("{place}/name"), "value": component.name}));
+            patch.push(json!({"op": "add", "path": format!("{place}/replicas"), "value": wanted}));
         }
     }
     if patch.is_empty() {

@@ -31,16 +31,16 @@ async fn take(space: &Space, step: &str) {
     };
     let prefill = || ("prefill", json!({"scalingAdapter": {}}));
     match step {
-        "create" => drop(space.apply(graph("g", &[("decode", decode(2, "64")), prefill()])).await),
+        "create" => space.apply(graph("g", &[("decode", decode(2, "64")), prefill()])).await,
         // A change of one worker is a new generation of all.
-        "change" => drop(space.apply(graph("g", &[("decode", decode(2, "32")), prefill()])).await),
+        "change" => space.apply(graph("g", &[("decode", decode(2, "32")), prefill()])).await,
         "scale" => space.scale("g-prefill", 3).await,
         "restart" => {
             let mut restarted = graph("g", &[("decode", decode(2, "32")), prefill()]);
             restarted["spec"]["restart"] = json!({"id": "1"});
             space.apply(restarted).await;
         }
-        "remove" => drop(space.apply(graph("g", &[("decode", decode(1, "32"))])).await),
+        "remove" => space.apply(graph("g", &[("decode", decode(1, "32"))])).await,
         "delete" => {
             let graphs = space.api::<DynamoGraphDeployment>();
             let hold = |finalizers: Value| Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));

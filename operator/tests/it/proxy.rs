@@ -134,7 +134,7 @@ async fn forward(client: Client, mischief: Arc<Mischief>, request: Request<Incom
     match sent {
         Err(error) => refusal(&error.to_string()),
         Ok(response) if is_watch => response.map(|body| watch(body, mischief)),
-        Ok(response) => response.map(|body| UnsyncBoxBody::new(body)),
+        Ok(response) => response.map(UnsyncBoxBody::new),
     }
 }
 

@@ -206,7 +206,7 @@ impl Space {
 
     /// Waits for something to be as it should; an error says what it is instead.
     pub(crate) async fn wait<T>(&self, what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
-        let start = std::time::Instant::now();
+        let start = tokio::time::Instant::now();
         loop {
             match look().await {
                 Ok(found) => return found,

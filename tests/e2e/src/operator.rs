@@ -1,11 +1,10 @@
 //! The operator on the cluster, and graphs that it looks after.
 
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -35,13 +34,13 @@ pub async fn installed() {
 fn helm() -> Command {
     let image = image();
     let (repository, tag) = image.rsplit_once(':').expect("an image with a tag");
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs();
     let mut command = Command::new("helm");
     command.args(["upgrade", "--install", "dynosim", concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/dynosim")]);
     command.args(["--namespace", SYSTEM, "--create-namespace", "--wait", "--timeout", "5m", "--set-string"]);
     command.arg(format!(
         "controllerManager.manager.image.repository={repository},controllerManager.manager.image.tag={tag},\
-         controllerManager.podAnnotations.started={now}"
+         controllerManager.podAnnotations.tests=p{}",
+        std::process::id()
     ));
     command
 }
@@ -142,7 +141,7 @@ impl<'a> Graph<'a> {
     /// If it has another number.
     pub async fn pod(&self, component: &str) -> Pod {
         let mut pods = self.pods(component).await;
-        assert_eq!(pods.len(), 1, "{component}: {:?}", pods.iter().map(|pod| pod.name_any()).collect::<Vec<_>>());
+        assert_eq!(pods.len(), 1, "{component}: {:?}", pods.iter().map(ResourceExt::name_any).collect::<Vec<_>>());
         pods.remove(0)
     }
 
@@ -182,7 +181,7 @@ impl<'a> Graph<'a> {
         for (group, version, kind) in kinds {
             let mut resource = resource(group, version, kind);
             if kind == "DynamoWorkerMetadata" {
-                resource.plural = "dynamoworkermetadatas".to_owned();
+                "dynamoworkermetadatas".clone_into(&mut resource.plural);
             }
             let api: Api<DynamicObject> = Api::namespaced_with(self.space.client(), self.space.name(), &resource);
             for object in api.list(&ListParams::default()).await.expect("a list").items {

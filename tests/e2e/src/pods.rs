@@ -1,6 +1,6 @@
 //! Pods: states, logs, commands in them.
 
-use futures_util::TryStreamExt as _;
+use futures_util::{AsyncReadExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
@@ -43,6 +43,21 @@ impl Namespace {
     pub async fn logs(&self, pod: &str, container: Option<&str>) -> String {
         let params = LogParams { container: container.map(ToOwned::to_owned), ..LogParams::default() };
         self.api::<Pod>().logs(pod, &params).await.unwrap_or_else(|error| format!("no logs: {error}"))
+    }
+
+    /// All that the only container of a running pod says until it ends.
+    ///
+    /// # Panics
+    /// If its log cannot be followed.
+    pub async fn whole_log(&self, pod: &str) -> impl Future<Output = String> + Send + use<> {
+        let params = LogParams { follow: true, ..LogParams::default() };
+        let stream = self.api::<Pod>().log_stream(pod, &params).await.expect("its log can be followed");
+        async move {
+            let (mut stream, mut text) = (std::pin::pin!(stream), String::new());
+            // A log that breaks off is what there is of it.
+            let _ = stream.read_to_string(&mut text).await;
+            text
+        }
     }
 
     /// Ends the processes of a pod as a crash would, and waits until the container runs again.

@@ -2,7 +2,9 @@
 
 use std::pin::pin;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal as Sent, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -14,6 +16,9 @@ use crate::printer::{Printer, Verbosity};
 /// What is logged unless `DYN_LOG` or `RUST_LOG` says otherwise.
 const DEFAULT_LOG: &str = "info";
 
+/// Process id of the `up` that a component belongs to, which tells it so.
+pub(crate) const PARENT: &str = "DYNOSIM_PARENT";
+
 /// Runs the component that `start` starts until SIGTERM or SIGINT, then drains it; a second signal stops at once. A
 /// component that is told to stop while it starts comes back with what it has started.
 /// Prints one line once it serves.
@@ -22,11 +27,31 @@ pub(crate) fn run_component(
     start: impl AsyncFnOnce(CancellationToken) -> Result<Box<dyn Running>, Failure>,
 ) -> Result<(), Failure> {
     log_to_stderr(env)?;
+    if end_with_parent(env)? == Parent::Gone {
+        return Ok(());
+    }
     let runtime = runtime(env)?;
     let outcome = runtime.block_on(serve_until_told(start));
     // Whatever still runs was given its time or is not wanted any more.
     runtime.shutdown_background();
     outcome
+}
+
+/// Whether there is somebody to run for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parent {
+    /// It is there, or there is none.
+    There,
+    Gone,
+}
+
+/// Lets the system send SIGTERM when the parent that the environment names has ended, however it did.
+fn end_with_parent(env: &Env) -> Result<Parent, Failure> {
+    let Some(parent) = env.parse::<i32>(PARENT, "a process id")? else { return Ok(Parent::There) };
+    set_parent_process_death_signal(Some(Sent::TERM))
+        .map_err(|error| Failure::io(format_args!("{PARENT}: its end cannot be waited for: {error}")))?;
+    // The signal is for what comes: it may have ended before.
+    Ok(if getppid().map(Pid::as_raw_pid) == Some(parent) { Parent::There } else { Parent::Gone })
 }
 
 /// The async runtime of a live command: as many threads as cores unless `DYN_RUNTIME_NUM_WORKER_THREADS` says otherwise,

@@ -68,6 +68,49 @@ fn replicas_can_be_processes_of_their_own_and_end_with_the_graph() {
     }
 }
 
+/// Processes whose parent is `parent` and that have not ended.
+fn children(parent: u32) -> Vec<u32> {
+    let ids = std::fs::read_dir("/proc")
+        .expect("processes")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    ids.filter(|&id| state(id).is_some_and(|(_, its)| its == parent)).collect()
+}
+
+/// State and parent of a process, none if it has ended.
+fn state(id: u32) -> Option<(char, u32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name before them may have spaces.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?.chars().next().filter(|&state| state != 'Z')?;
+    Some((state, fields.next()?.parse().ok()?))
+}
+
+#[test]
+fn processes_end_when_the_graph_is_killed() {
+    let (place, port) = (Place::new(), free_port());
+    let mut run = dynosim();
+    run.args(["up", "-f", &example("disagg.yaml"), "--http-port", &port.to_string(), "--processes"]);
+    let mut graph = Process::start(&mut run, &place.path("log"));
+    wait_until("all replicas run", || children(graph.id()).len() == 3);
+    // One of them may not have asked yet to be told of the end, and must see it by itself.
+    let replicas = children(graph.id());
+    graph.kill();
+    wait_until("they have ended", || replicas.iter().all(|&id| state(id).is_none()));
+}
+
+#[test]
+fn a_replica_whose_graph_has_gone_does_not_start() {
+    for command in ["mocker", "frontend"] {
+        let mut run = dynosim();
+        run.args([command, "--discovery-backend", "mem"]).env("DYNOSIM_PARENT", i32::MAX.to_string());
+        if command == "mocker" {
+            run.args(["--model-path", "m"]);
+        }
+        let ran = Place::new().run_command(run);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{command}: {}", ran.stderr);
+    }
+}
+
 /// Each stream takes three descriptors in a graph of one process.
 #[test]
 fn a_low_limit_of_open_files_is_raised() {

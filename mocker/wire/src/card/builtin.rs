@@ -5,6 +5,7 @@
 //! of a conversation finds the answer before it in the cache. The configuration has the shape of a usual model of 8
 //! billion parameters, which is what KV transfers are timed by.
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 /// Ids of the vocabulary that stand for bytes.
@@ -31,14 +32,13 @@ const CHAT_TEMPLATE: &str = "{% for message in messages %}{{ message['role'] }}:
 
 /// Names and contents of the built-in model's files.
 pub fn builtin_files() -> Vec<(&'static str, Vec<u8>)> {
-    [
-        ("config.json", config()),
-        ("generation_config.json", json!({"bos_token_id": BYTE_TOKENS, "eos_token_id": EOS_ID})),
+    let text = |content: Value| content.to_string().into_bytes();
+    vec![
+        ("config.json", text(config())),
+        ("generation_config.json", text(json!({"bos_token_id": BYTE_TOKENS, "eos_token_id": EOS_ID}))),
         ("tokenizer.json", tokenizer()),
-        ("tokenizer_config.json", tokenizer_config()),
+        ("tokenizer_config.json", text(tokenizer_config())),
     ]
-    .map(|(name, content)| (name, content.to_string().into_bytes()))
-    .into()
 }
 
 fn config() -> Value {
@@ -70,31 +70,69 @@ fn tokenizer_config() -> Value {
     })
 }
 
-fn tokenizer() -> Value {
+/// `tokenizer.json`, written as it is made: a tree of its values would take three megabytes.
+#[derive(Serialize)]
+struct TokenizerFile {
+    added_tokens: AddedTokens,
+    decoder: Value,
+    model: Value,
+    normalizer: (),
+    padding: (),
+    post_processor: (),
+    pre_tokenizer: Value,
+    truncation: (),
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+#[allow(clippy::struct_excessive_bools, reason = "as the file has them")]
+struct AddedToken {
+    content: String,
+    id: u32,
+    lstrip: bool,
+    normalized: bool,
+    rstrip: bool,
+    single_word: bool,
+    special: bool,
+}
+
+struct AddedTokens;
+
+impl Serialize for AddedTokens {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(pieces().zip(BYTE_TOKENS..VOCABULARY).map(|(content, id)| AddedToken {
+            content,
+            id,
+            lstrip: false,
+            normalized: false,
+            rstrip: false,
+            single_word: false,
+            special: id < BYTE_TOKENS + SPECIALS.len() as u32,
+        }))
+    }
+}
+
+fn tokenizer() -> Vec<u8> {
     let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
-    let added = |(content, id): (String, u32)| {
-        json!({
-            "id": id, "content": content, "special": id < BYTE_TOKENS + SPECIALS.len() as u32, "single_word": false,
-            "lstrip": false, "rstrip": false, "normalized": false,
-        })
-    };
     let symbols: Map<String, Value> =
         byte_symbols().into_iter().zip(0u32..).map(|(symbol, id)| (symbol.into(), id.into())).collect();
-    json!({
-        "version": "1.0",
-        "truncation": null,
-        "padding": null,
-        "added_tokens": pieces().zip(BYTE_TOKENS..VOCABULARY).map(added).collect::<Vec<_>>(),
-        "normalizer": null,
-        "pre_tokenizer": byte_level,
-        "post_processor": null,
-        "decoder": byte_level,
-        "model": {
+    let tokenizer = TokenizerFile {
+        added_tokens: AddedTokens,
+        decoder: byte_level.clone(),
+        model: json!({
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
             "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
             "vocab": symbols, "merges": [],
-        },
-    })
+        }),
+        normalizer: (),
+        padding: (),
+        post_processor: (),
+        pre_tokenizer: byte_level,
+        truncation: (),
+        version: "1.0",
+    };
+    // Writing to memory cannot fail.
+    serde_json::to_vec(&tokenizer).unwrap_or_default()
 }
 
 /// The vocabulary after the bytes.

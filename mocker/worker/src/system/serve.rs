@@ -10,6 +10,7 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::connections::{Limits, accept};
 use super::{Readiness, System, SystemConfig};
 
 /// Closes the port when it is dropped.
@@ -25,12 +26,7 @@ pub(super) fn spawn(listener: TcpListener, config: &SystemConfig, system: Weak<S
         .fallback(async || (StatusCode::NOT_FOUND, "Route not found"))
         .with_state(system);
     let stop = CancellationToken::new();
-    let stopped = stop.clone().cancelled_owned();
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, app).with_graceful_shutdown(stopped).await {
-            tracing::error!(%error, "the system port has closed");
-        }
-    });
+    tokio::spawn(accept(listener, app, Limits::default(), stop.clone()));
     stop.drop_guard()
 }
 

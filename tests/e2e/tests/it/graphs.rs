@@ -1,7 +1,5 @@
 //! Manifests become graphs that serve, on a real cluster with the operator from its chart.
 
-use std::time::Instant;
-
 use dynosim_e2e::operator::{Graph, installed};
 use dynosim_e2e::{Namespace, chat, in_namespace};
 use kube::api::DeleteParams;
@@ -37,10 +35,8 @@ async fn serves(test: &str, file: &str, name: &str) {
     in_namespace(test, async |space| {
         installed().await;
         space.apply(&example(file)).await;
-        let begun = Instant::now();
         let graph = Graph::new(space, name);
         let status = graph.ready().await;
-        println!("{file}: ready {:.1} s after it was applied", begun.elapsed().as_secs_f64());
         assert_eq!(status["state"], "successful");
         serving(space, &graph).await;
         let frontend = graph.frontend();

@@ -1,116 +1,119 @@
 //! Updates, scaling and lost pods under load: no request fails.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
 use dynosim_e2e::operator::{Graph, installed};
-use dynosim_e2e::{Endpoint, Namespace, chat, in_namespace};
+use dynosim_e2e::{Namespace, image, in_namespace};
 use k8s_openapi::api::policy::v1::Eviction;
 use kube::ResourceExt as _;
 use kube::api::PostParams;
-use serde_json::json;
-use tokio::task::JoinSet;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use crate::graphs::{MODEL, example, serving};
 
 /// Streams that are open at any time.
-const STREAMS: usize = 64;
-/// Tokens of each.
-const TOKENS: u32 = 40;
-/// Requests that are seen through after the last change.
-const AFTER: u64 = 200;
+const STREAMS: u32 = 64;
+/// Tokens of each: some seconds.
+const TOKENS: u32 = 200;
+/// Requests after which the load is at its height, and those that are seen through after the last change.
+const SOME: f64 = 100.0;
 
-/// Streams that are always open.
-struct Load {
-    tasks: JoinSet<Vec<String>>,
-    ends: Arc<AtomicBool>,
-    done: Arc<AtomicU64>,
+/// A pod that keeps streams open until it is asked to end; then it tells what came of them.
+struct Load<'a> {
+    space: &'a Namespace,
+    graph: &'a Graph<'a>,
+    log: JoinHandle<String>,
 }
 
-impl Load {
-    fn on(frontend: &Endpoint) -> Self {
-        let (mut tasks, ends, done) = (JoinSet::new(), Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        for stream in 0..STREAMS {
-            let (frontend, ends, done) = (frontend.clone(), Arc::clone(&ends), Arc::clone(&done));
-            tasks.spawn(async move {
-                let mut failures = Vec::new();
-                let mut number = 0;
-                while !ends.load(Ordering::Relaxed) {
-                    number += 1;
-                    if let Err(error) =
-                        chat(&frontend, MODEL, &format!("stream {stream}, request {number}"), TOKENS).await
-                    {
-                        failures.push(format!("stream {stream}, request {number}: {error}"));
-                    }
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-                failures
-            });
-        }
-        Self { tasks, ends, done }
+impl<'a> Load<'a> {
+    async fn on(space: &'a Namespace, graph: &'a Graph<'a>) -> Self {
+        let (url, tokens, streams) =
+            (format!("http://{}-frontend:8000", graph.name()), TOKENS.to_string(), STREAMS.to_string());
+        let workload = ["--input-tokens", "100", "--output-tokens", &tokens, "--request-count", "100000"];
+        let run = ["load", "--url", &url, "--model", MODEL, "--replay-concurrency", &streams];
+        let report = ["--quiet", "--report-json", "/dev/stdout"];
+        let args = [&run[..], &workload, &report].concat();
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "load"},
+            "spec": {
+                "restartPolicy": "Never", "automountServiceAccountToken": false,
+                "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+                "containers": [{
+                    "name": "main", "image": image(), "imagePullPolicy": "IfNotPresent",
+                    "command": ["/usr/bin/dynosim"], "args": args,
+                    "securityContext": {
+                        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+                    },
+                }],
+            },
+        });
+        space.apply(&pod.to_string()).await;
+        space.pod_is_ready("load").await;
+        let log = tokio::spawn(space.whole_log("load").await);
+        Self { space, graph, log }
     }
 
-    /// Waits for so many more requests to end.
-    async fn more(&self, space: &Namespace, requests: u64) {
-        let from = self.done.load(Ordering::Relaxed);
-        space
-            .wait("requests end", async || match self.done.load(Ordering::Relaxed) - from {
-                some if some >= requests => Ok(()),
-                some => Err(format!("{some} of {requests}")),
+    /// Requests that the frontend has answered.
+    async fn answered(&self) -> Result<f64, String> {
+        let text = self.graph.frontend().get("/metrics").await?.body;
+        let counts = text.lines().filter(|line| line.starts_with("dynamo_frontend_requests_total{"));
+        Ok(counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+    }
+
+    /// Waits for some more requests to end.
+    async fn more(&self) {
+        let from = self.answered().await.expect("metrics");
+        self.space
+            .wait("requests end", async || match self.answered().await? - from {
+                some if some >= SOME => Ok(()),
+                some => Err(format!("{some} of {SOME}")),
             })
             .await;
     }
 
     /// Ends it; no request has failed.
-    async fn assert_no_failure(mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        let mut failures = Vec::new();
-        while let Some(seen) = self.tasks.join_next().await {
-            failures.extend(seen.expect("no panic"));
+    async fn assert_no_failure(self) {
+        self.space.delete_pod("load").await;
+        let log = self.log.await.expect("no panic");
+        let report: Value = serde_json::from_str(&log).unwrap_or_else(|error| panic!("{error}: {log}"));
+        let number = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("no {name}: {log}"));
+        assert!(number("completed_requests") as f64 >= 2.0 * SOME, "{log}");
+        for failure in ["failed_requests", "rejected_requests", "output_length_mismatches"] {
+            assert_eq!(number(failure), 0, "{failure}: {log}");
         }
-        let done = self.done.load(Ordering::Relaxed);
-        println!("{done} requests, {} failed", failures.len());
-        assert!(
-            failures.is_empty(),
-            "{} of {done} requests failed: {:#?}",
-            failures.len(),
-            &failures[..failures.len().min(5)]
-        );
     }
 }
 
 /// A graph under load; the change; then nothing has failed.
-async fn unnoticed(test: &str, file: &str, name: &str, change: impl AsyncFnOnce(&Namespace, &Graph<'_>, &Load)) {
+async fn unnoticed(test: &str, file: &str, name: &str, change: impl AsyncFnOnce(&Namespace, &Graph<'_>, &Load<'_>)) {
     in_namespace(test, async |space| {
         installed().await;
         space.apply(&example(file)).await;
         let graph = Graph::new(space, name);
         serving(space, &graph).await;
-        let load = Load::on(&graph.frontend());
-        load.more(space, AFTER).await;
+        let load = Load::on(space, &graph).await;
+        load.more().await;
         change(space, &graph, &load).await;
         graph.ready().await;
-        load.more(space, AFTER).await;
+        load.more().await;
         load.assert_no_failure().await;
     })
     .await;
 }
 
-/// Another argument for the worker at this place.
-async fn change_argument(graph: &Graph<'_>, component: usize) {
-    let path = format!("/spec/components/{component}/podTemplate/spec/containers/0/args/-");
-    graph
-        .patch(
-            json!([{"op": "add", "path": path, "value": "--block-size"}, {"op": "add", "path": path, "value": "32"}]),
-        )
-        .await;
+/// Another argument for the workers at these places.
+async fn change_argument(graph: &Graph<'_>, components: &[usize]) {
+    let add = |component: &usize| {
+        let path = format!("/spec/components/{component}/podTemplate/spec/containers/0/args/-");
+        ["--block-size", "32"].map(|word| json!({"op": "add", "path": path, "value": word}))
+    };
+    graph.patch(components.iter().flat_map(add).collect()).await;
 }
 
 #[tokio::test]
 async fn report_8_a_changed_argument_makes_a_new_generation_without_a_failed_request() {
     unnoticed("roll", "agg.yaml", "mocker-agg", async |_, graph, _| {
         let before = graph.pod("decode").await.name_any();
-        change_argument(graph, 1).await;
+        change_argument(graph, &[1]).await;
         let status = graph.ready().await;
         assert_eq!(status["rollingUpdate"]["phase"], "Completed");
         assert_ne!(graph.pod("decode").await.name_any(), before);
@@ -122,7 +125,7 @@ async fn report_8_a_changed_argument_makes_a_new_generation_without_a_failed_req
 async fn report_22_prefill_and_decode_roll_together_in_a_dynamo_namespace_of_their_own() {
     unnoticed("roll-both", "disagg.yaml", "mocker-disagg", async |_, graph, _| {
         let before = graph.ready().await;
-        change_argument(graph, 1).await;
+        change_argument(graph, &[1, 2]).await;
         let after = graph.ready().await;
         for component in ["decode", "prefill"] {
             let [before, after] = [&before, &after].map(|status| &status["components"][component]["runtimeNamespace"]);
@@ -155,7 +158,7 @@ async fn report_7_and_40_scaling_up_and_down_fails_no_request_and_ready_comes_ba
                     if now == replicas { Ok(()) } else { Err(now.to_string()) }
                 })
                 .await;
-            load.more(space, AFTER).await;
+            load.more().await;
         }
     })
     .await;
@@ -166,14 +169,14 @@ async fn report_41_deleted_and_evicted_pods_end_without_a_failed_request() {
     unnoticed("evicted", "agg.yaml", "mocker-agg", async |space, graph, load| {
         graph.patch(json!([{"op": "replace", "path": "/spec/components/1/replicas", "value": 2}])).await;
         graph.ready().await;
-        load.more(space, AFTER).await;
+        load.more().await;
         let pods = graph.pods("decode").await;
         let ended = space.delete_pod(&pods[0].name_any()).await;
         for (name, end) in ended.containers {
             assert_eq!(end.exit_code, 0, "{name}: {end:?}");
         }
         graph.ready().await;
-        load.more(space, AFTER).await;
+        load.more().await;
         let pods = space.api::<k8s_openapi::api::core::v1::Pod>();
         let name = graph.pods("decode").await[0].name_any();
         let eviction = Eviction {

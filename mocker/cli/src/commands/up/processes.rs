@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::plan::{Part, Plan};
 use crate::failure::Failure;
 use crate::live::Env;
-use crate::live::process::{Signals, runtime};
+use crate::live::process::{PARENT, Signals, runtime};
 use crate::printer::Printer;
 
 /// Flags that say how parts find each other; here it is said for them.
@@ -105,6 +105,7 @@ fn spawn(part: &Part, folder: &Path) -> Result<Child, Failure> {
     command.arg(part.program.command()).args(flags);
     let shared = SHARED_VARIABLES.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     command.env_clear().envs(shared).envs(&part.env).env("DYN_FILE_KV", folder);
+    command.env(PARENT, std::process::id().to_string());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command.spawn().map_err(failed)
 }
