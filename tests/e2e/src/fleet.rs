@@ -58,7 +58,9 @@ pub async fn with_fleet(client: Client, name: &str, namespaces: usize, graphs: u
     let suffix = log.path().file_name().expect("a name").to_string_lossy().replace('.', "").to_lowercase();
     let name = format!("{name}-{suffix}");
     let mut command = Command::new(kwok);
-    command.args(["--manage-all-nodes=false", "--server-address=127.0.0.1:0", "--kubeconfig"]);
+    // Without a lease the node is taken for lost from time to time.
+    command.args(["--manage-all-nodes=false", "--node-lease-duration-seconds=40"]);
+    command.args(["--server-address=127.0.0.1:0", "--kubeconfig"]);
     command.arg(std::env::var_os("KUBECONFIG").expect("a cluster"));
     command.arg(format!("--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node={name}"));
     let kwok = Process::start(&mut command, &log.path().join("log"));
