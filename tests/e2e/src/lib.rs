@@ -7,12 +7,14 @@
 //!        ├── space.pod_port(POD, PORT)          HTTP through the API server: whole answers, streams of events
 //!        └── space.logs(...), space.exec(...)
 //!   operator::installed(), operator::Graph       the operator from its chart, and graphs that it looks after
+//!   fleet::with_fleet(...)                       graphs in their hundreds, on a node that runs nothing
 //! ```
 //!
 //! Where a test fails, the namespace's events, pods and logs are printed before it is removed (`DYNOSIM_E2E_KEEP` keeps it).
 //! Images must be on the nodes; `DYNOSIM_IMAGE` names ours.
 
 mod chat;
+pub mod fleet;
 mod http;
 mod namespace;
 mod objects;

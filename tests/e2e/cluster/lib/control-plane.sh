@@ -43,6 +43,7 @@ kubeconfig() {
 }
 
 start_control_plane() {
+    local often=(--kube-api-qps=500 --kube-api-burst=1000)
     # Nothing here has to outlive the machine.
     start etcd "$BIN/etcd" --data-dir etcd --unsafe-no-fsync --initial-cluster "default=$ETCD_PEER" \
         --listen-client-urls $ETCD --advertise-client-urls $ETCD \
@@ -55,12 +56,12 @@ start_control_plane() {
         --service-account-issuer=https://kubernetes.default.svc.cluster.local \
         --service-account-key-file=pki/sa.crt --service-account-signing-key-file=pki/sa.key
     wait_for 120 apiserver kubectl get --raw /readyz
-    # Autoscalers act within tests' patience.
+    # Autoscalers act within tests' patience, and thousands of pods are made within it.
     start controller-manager "$BIN/kube-controller-manager" --kubeconfig=conf/controller-manager.kubeconfig --leader-elect=false \
         --root-ca-file=pki/ca.crt --service-account-private-key-file=pki/sa.key --use-service-account-credentials=true \
         --cluster-cidr=$POD_CIDR --allocate-node-cidrs=false --horizontal-pod-autoscaler-sync-period=5s \
-        --cluster-signing-cert-file=pki/ca.crt --cluster-signing-key-file=pki/ca.key
-    start scheduler "$BIN/kube-scheduler" --kubeconfig=conf/scheduler.kubeconfig --leader-elect=false
+        --cluster-signing-cert-file=pki/ca.crt --cluster-signing-key-file=pki/ca.key "${often[@]}"
+    start scheduler "$BIN/kube-scheduler" --kubeconfig=conf/scheduler.kubeconfig --leader-elect=false "${often[@]}"
 }
 
 stop_control_plane() {

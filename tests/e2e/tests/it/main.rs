@@ -3,6 +3,8 @@
 mod graphs;
 mod image;
 mod one_pod;
+mod peers;
 mod reports;
 mod rolling;
+mod scale;
 mod support;
