@@ -219,7 +219,7 @@ async fn report(
         troubles: &troubles,
     };
     let status: DynamoGraphDeploymentStatus = status::of_applied(&facts);
-    context.events.adapters(graph, applied).await;
+    context.events.adapters(graph, applied);
     write_back::adapters(context, key, &facts, &status).await?;
     write_back::replicas_of_graph(context, key, &facts).await?;
     write_back::worker_hash(context, key, &facts).await?;

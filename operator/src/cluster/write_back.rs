@@ -37,7 +37,7 @@ pub(super) async fn status(
     let api = of(context, key, &api::graphs());
     let written = apply_status(&api, GRAPH_KIND, key, &status).await?;
     context.world.put_graph(written);
-    context.events.status(graph, &status).await;
+    context.events.status(graph, &status);
     Ok(())
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn adapters(
         context.world.put_child(api::adapters(), written);
         if is_scaled {
             let from = facts.graph.spec.components[index].replicas.unwrap_or_default();
-            context.events.scaled(&adapter, from).await;
+            context.events.scaled(&adapter, from);
         }
     }
     Ok(())
