@@ -1,14 +1,16 @@
-//! From serving graphs to the objects of a cluster.
+//! Serving graphs on a cluster: from a graph to the objects that run it, and back to what it says of itself.
 //!
 //! ```text
 //!   objects ──► dereference ──► Observed ─────────────────┐
 //!                                                         ▼
 //!   graph ────► validate ─────► ValidatedGraph ─────────► build ──► Built: Children, roll, restart, when to look again
-//!                    └────────► warnings, or all errors
+//!                    └────────► warnings, or all errors               │
+//!                                                                     ▼
+//!   status ◄── what is there since ◄────────────── apply: only what differs
 //! ```
 //!
-//! These steps need no client and never wait: what they are given is plain data, what they give is too. Equal input gives
-//! equal output, byte for byte.
+//! All but `apply` ([`cluster`]) need no client and never wait: what they are given is plain data, what they give is too. Equal
+//! input gives equal output, byte for byte.
 //!
 //! - `validate` proves everything that `build` relies on; `build` has no way to fail. Admission calls the same `validate`.
 //! - Names are DNS labels, and no two objects of a kind have the same.
@@ -16,9 +18,8 @@
 //!   [`roll`] decides from what is there how many pods each generation has next. Nothing else is remembered.
 //! - Replicas rise in steps ([`stagger`]); [`build::Built::wait`] says when the next one is due.
 //!
-//! [`admission`] answers for graphs and adapters by the same `validate`, as pure; [`webhook`] is its server.
-//!
-//! What is not here: reading from and writing to a cluster, status.
+//! [`admission`] answers for graphs and adapters by the same `validate`, as pure; [`webhook`] is its server. [`run`] is the
+//! program: leases, watches, ports.
 
 pub mod admission;
 pub mod arguments;
