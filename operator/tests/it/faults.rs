@@ -211,3 +211,39 @@ async fn what_happened_while_the_server_could_not_be_reached_is_made_up_for() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_wrong_by_days_changes_neither_graphs_nor_who_acts() {
+    let Some(library) = dynosim_peers::clock_library() else { return };
+    in_space("clock", async |space| {
+        space.kill();
+        for (number, offset) in ["+40h", "-40h"].into_iter().enumerate() {
+            let mut command = space.command();
+            command.env("LD_PRELOAD", &library).env("FAKETIME", offset).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+            space.start_with(command);
+            let name = format!("g{number}");
+            space.apply(graph(&name, &[("decode", json!({"scalingAdapter": {}}))])).await;
+            space.ready(&name).await;
+            let mut right = space.sibling();
+            right.start();
+            space
+                .wait(
+                    "it waits",
+                    async || if right.log().contains("waits for the lease") { Ok(()) } else { Err(right.log()) },
+                )
+                .await;
+            space.scale(&format!("{name}-decode"), 40).await;
+            space
+                .wait("all have started, one after the other", async || {
+                    let status = space.ready(&name).await.status.unwrap_or_default();
+                    let now = status.components["decode"].available_replicas;
+                    if now == Some(40) { Ok(()) } else { Err(format!("{now:?}")) }
+                })
+                .await;
+            assert!(!right.log().contains("acts"), "{}", right.log());
+            right.kill();
+            space.kill();
+        }
+    })
+    .await;
+}

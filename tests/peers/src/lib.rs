@@ -47,6 +47,16 @@ pub fn find(name: &str, candidates: impl IntoIterator<Item = PathBuf>) -> Option
     found
 }
 
+/// The library that gives a process another wall clock (`FAKETIME`, or a file that `FAKETIME_TIMESTAMP_FILE` names); none if the
+/// test is to be skipped.
+///
+/// # Panics
+/// If it is not here and everything must be.
+pub fn clock_library() -> Option<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    find("libfaketime", folders.map(|folder| folder.path().join("faketime/libfaketime.so.1")))
+}
+
 /// Says that a test is skipped for want of something.
 ///
 /// # Panics

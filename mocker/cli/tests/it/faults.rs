@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use dynosim_peers::{Etcd, Nats, Process, find, free_port, http, wait_until};
+use dynosim_peers::{Etcd, Nats, Process, clock_library, free_port, http, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -86,12 +86,6 @@ impl Graph {
             requests.into_iter().map(|request| request.join().expect("no panic")).collect()
         })
     }
-}
-
-/// The library that gives a process the wall clock of a file; monotonic clocks stay.
-fn clock_library() -> Option<PathBuf> {
-    let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-    find("libfaketime", folders.map(|folder| folder.path().join("faketime/libfaketime.so.1")))
 }
 
 #[test]
