@@ -115,7 +115,7 @@ fn owns_more(live: &Value, wanted: &Value) -> bool {
 }
 
 /// An entry of `managedFields` is about what the operator applied, except for status.
-pub(crate) fn is_own(entry: &Value) -> bool {
+fn is_own(entry: &Value) -> bool {
     entry["manager"] == MANAGER && entry["operation"] == "Apply" && entry["subresource"].is_null()
 }
 

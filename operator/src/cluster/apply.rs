@@ -27,8 +27,6 @@ pub struct Applied {
     pub made_adapters: Vec<String>,
     /// Scaling adapters that were removed.
     pub removed_adapters: Vec<String>,
-    /// Objects that were written or removed.
-    pub writes: u32,
 }
 
 /// A graph whose children are written.
@@ -138,7 +136,6 @@ impl Writer<'_> {
             return Err(Fault::Late);
         }
         self.context.world.put_child(*kind, made?);
-        self.applied.writes += 1;
         self.applied.made_adapters.push(key.name.clone());
         Ok(())
     }
@@ -151,7 +148,6 @@ impl Writer<'_> {
         })?;
         tracing::debug!(graph = %self.graph, kind = OWNED[kind].kind, name = key.name, "written");
         self.context.world.put_child(kind, written);
-        self.applied.writes += 1;
         Ok(())
     }
 
@@ -168,7 +164,6 @@ impl Writer<'_> {
         let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         let written = self.api(kind).patch(&key.name, &params, &Patch::Merge(patch)).await?;
         self.context.world.put_child(kind, written);
-        self.applied.writes += 1;
         Ok(())
     }
 
@@ -199,7 +194,6 @@ impl Writer<'_> {
             Err(error) => return Err(error.into()),
         }
         tracing::debug!(graph = %self.graph, kind = OWNED[kind].kind, name = key.name, "removed");
-        self.applied.writes += 1;
         if kind == api::adapters() {
             self.applied.removed_adapters.push(key.name.clone());
         }
@@ -222,7 +216,6 @@ impl Writer<'_> {
         let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         let written = self.api(kind).patch(&key.name, &params, &Patch::<()>::Json(patch)).await?;
         self.context.world.put_child(kind, written);
-        self.applied.writes += 1;
         Ok(())
     }
 }
