@@ -31,8 +31,8 @@ enum Command {
     Trace(trace::Command),
 }
 
-/// Runs the command that the arguments name.
-pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+/// Runs the command that the arguments name, the first of which is the name of the program.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match python::translate(arguments.into_iter().collect()) {
         Ok(arguments) => arguments,
         Err(failure) => return fail(&failure),

@@ -1,11 +1,4 @@
-//! The dynosim command line.
-
-mod cli;
-mod commands;
-mod failure;
-mod live;
-mod printer;
-mod python;
+//! The dynosim program.
 
 use std::process::ExitCode;
 
@@ -14,5 +7,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    cli::run(std::env::args_os())
+    dynosim_cli::run(std::env::args_os())
 }

@@ -213,6 +213,22 @@ async fn what_happened_while_the_server_could_not_be_reached_is_made_up_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_storage_whose_answers_get_lost_changes_nothing_in_the_end() {
+    in_space("slow", async |space| {
+        let undisturbed = walk(space, async |_, _| {}).await;
+        space.stop();
+        let mischief = Mischief { answer_delay: Duration::from_millis(300), lost_each: 3, ..Mischief::default() };
+        let proxy = Proxy::start("slow", space.client(), mischief).await;
+        start(space, &proxy);
+        let disturbed = walk(space, async |_, _| sleep(Duration::from_secs(1)).await).await;
+        assert!(proxy.mischief.writes.load(Ordering::SeqCst) >= 30, "some answers were lost");
+        assert!(!space.has_ended(), "{}", space.log());
+        assert_same(&undisturbed, &disturbed);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_wrong_by_days_changes_neither_graphs_nor_who_acts() {
     let Some(library) = dynosim_peers::clock_library() else { return };
     in_space("clock", async |space| {

@@ -28,6 +28,10 @@ type Answer = UnsyncBoxBody<Bytes, kube::Error>;
 pub(crate) struct Mischief {
     /// Events of watches come that much later, and of those that came meanwhile only the last one of each object does.
     pub(crate) watch_delay: Duration,
+    /// Answers come that much later, but for leases.
+    pub(crate) answer_delay: Duration,
+    /// Of so many writes, one is done and its answer lost, as where the storage is slow; 0: none.
+    pub(crate) lost_each: u32,
     /// Nothing gets through.
     pub(crate) is_cut: AtomicBool,
     /// After so many writes the rest is refused; 0: never.
@@ -102,16 +106,16 @@ impl Proxy {
     }
 }
 
-fn refusal(reason: &str) -> Response<Answer> {
+fn refusal(status: StatusCode, reason: &str) -> Response<Answer> {
     let body = Full::new(Bytes::from(reason.to_owned())).map_err(|never| match never {});
     let mut response = Response::new(UnsyncBoxBody::new(body));
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    *response.status_mut() = status;
     response
 }
 
 async fn forward(client: Client, mischief: Arc<Mischief>, request: Request<Incoming>) -> Response<Answer> {
     if mischief.is_cut.load(Ordering::SeqCst) {
-        return refusal("cut off");
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, "cut off");
     }
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
@@ -120,10 +124,10 @@ async fn forward(client: Client, mischief: Arc<Mischief>, request: Request<Incom
     if is_write {
         let most = mischief.writes_max.load(Ordering::SeqCst);
         if most > 0 && mischief.writes.load(Ordering::SeqCst) >= most {
-            return refusal("no more writes");
+            return refusal(StatusCode::SERVICE_UNAVAILABLE, "no more writes");
         }
-        mischief.writes.fetch_add(1, Ordering::SeqCst);
     }
+    let number = if is_write { 1 + mischief.writes.fetch_add(1, Ordering::SeqCst) } else { 0 };
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(http::header::HOST);
     let body = body.collect().await.expect("a body").to_bytes();
@@ -131,8 +135,14 @@ async fn forward(client: Client, mischief: Arc<Mischief>, request: Request<Incom
     if is_write {
         mischief.written.notify_waiters();
     }
+    if !is_watch && !path.contains("/leases") {
+        sleep(mischief.answer_delay).await;
+    }
+    if is_write && mischief.lost_each > 0 && number.is_multiple_of(mischief.lost_each) {
+        return refusal(StatusCode::GATEWAY_TIMEOUT, "the request timed out");
+    }
     match sent {
-        Err(error) => refusal(&error.to_string()),
+        Err(error) => refusal(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
         Ok(response) if is_watch => response.map(|body| watch(body, mischief)),
         Ok(response) => response.map(UnsyncBoxBody::new),
     }

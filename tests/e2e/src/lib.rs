@@ -16,6 +16,7 @@
 mod chat;
 pub mod fleet;
 mod http;
+mod load;
 mod namespace;
 mod objects;
 pub mod operator;
@@ -25,6 +26,7 @@ mod wait;
 
 pub use chat::{Chat, chat};
 pub use http::{Answer, Endpoint, Events};
+pub use load::Load;
 pub use namespace::{Namespace, in_namespace};
 pub use pods::{Ended, Executed};
 pub use wait::{LIMIT, wait};

@@ -43,7 +43,26 @@ fn an_api_server_is_answered() {
         requests_are_counted(&running.registry);
         strange_requests_are_refused(&cluster).await;
         running.end().await;
+        what_is_sent_while_nobody_answers_can_be_sent_again(&cluster).await;
     });
+}
+
+/// Neither stored unseen nor lost; and deleting needs nobody.
+async fn what_is_sent_while_nobody_answers_can_be_sent_again(cluster: &Cluster) {
+    let graph = "{apiVersion: nvidia.com/v1beta1, kind: DynamoGraphDeployment, metadata: {name: patient}, spec: {components: [{name: F, type: frontend}]}}";
+    let apply = || cluster.kubectl(&["apply", "--filename=-"], graph);
+    let refused = apply();
+    assert!(!refused.ok && refused.stderr.contains("failed calling webhook"), "{}", refused.stderr);
+    let there = || cluster.kubectl(&["get", GRAPHS, "patient", "--ignore-not-found", "--output=name"], "").stdout;
+    assert_eq!(there(), "");
+    let running = cluster.webhooks(cluster.settings()).await;
+    running.is_ready().await;
+    let said = apply();
+    assert!(said.ok, "{}", said.stderr);
+    running.end().await;
+    let said = cluster.kubectl(&["delete", GRAPHS, "patient", "--wait=false"], "");
+    assert!(said.ok, "{}", said.stderr);
+    assert_eq!(there(), "");
 }
 
 fn both_versions_are_defaulted_and_stamped(cluster: &Cluster) {

@@ -7,4 +7,5 @@ mod peers;
 mod reports;
 mod rolling;
 mod scale;
+mod shapes;
 mod support;
