@@ -206,7 +206,7 @@ impl RouterConfig {
         if !value.is_object() {
             return Err(ConfigError::Shape(format!("must be an object, is {value}")));
         }
-        let config = Self::deserialize(value).map_err(|error| ConfigError::Shape(error.to_string()))?;
+        let config: Self = read(value).map_err(ConfigError::Shape)?;
         config.check()?;
         Ok(config)
     }
@@ -296,6 +296,14 @@ impl RouterConfig {
             ..self.clone()
         }
     }
+}
+
+/// Reads a value; an error starts with the path to its place.
+pub(crate) fn read<'v, T: Deserialize<'v>>(value: &'v Value) -> Result<T, String> {
+    serde_path_to_error::deserialize(value).map_err(|error| match error.path().to_string().as_str() {
+        "." => error.inner().to_string(),
+        path => format!("{path}: {}", error.inner()),
+    })
 }
 
 fn within(

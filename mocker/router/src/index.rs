@@ -231,7 +231,8 @@ impl Index {
     pub(crate) fn removed(&mut self, slot: Slot, blocks: &[u64]) -> Result<(), EventError> {
         let mut removing = std::mem::take(&mut self.removing);
         // All are looked up first: removing one forgets others, which the same event may name.
-        removing.extend(blocks.iter().filter_map(|&hash| self.known(slot, hash).map(|place| (place.node, place.depth))));
+        removing
+            .extend(blocks.iter().filter_map(|&hash| self.known(slot, hash).map(|place| (place.node, place.depth))));
         let all = removing.len() == blocks.len();
         for (node, depth) in removing.drain(..) {
             let run = self.tree.node_mut(node);
@@ -403,7 +404,8 @@ impl Index {
         let mut open = vec![ROOT];
         while let Some(id) = open.pop() {
             let node = self.tree.node(id);
-            let above = if node.parent == NONE { None } else { self.tree.node(node.parent).data.blocks.last().copied() };
+            let above =
+                if node.parent == NONE { None } else { self.tree.node(node.parent).data.blocks.last().copied() };
             for at in 0..node.data.cover(slot) as usize {
                 let parent = if at == 0 { above } else { Some(node.data.blocks[at - 1]) };
                 held.push((parent, node.data.blocks[at], node.hashes[at]));

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::config::{ConfigError, QueuePolicy};
+use crate::config::{ConfigError, QueuePolicy, read};
 
 /// The content of a policy file (`router_policy_config`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -56,7 +56,7 @@ pub struct Bucket {
 impl PolicyConfig {
     /// Reads and checks a policy.
     pub fn from_json(value: &Value) -> Result<Self, ConfigError> {
-        let policy = Self::deserialize(value).map_err(|error| ConfigError::Policy(error.to_string()))?;
+        let policy: Self = read(value).map_err(ConfigError::Policy)?;
         policy.check()?;
         Ok(policy)
     }

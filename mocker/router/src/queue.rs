@@ -133,7 +133,9 @@ impl Queue {
                 })
                 .collect(),
             // A single queue always has its turn.
-            None => vec![class(config.router_queue_policy, Busy::Share(config.router_queue_threshold?), u64::MAX, None)],
+            None => {
+                vec![class(config.router_queue_policy, Busy::Share(config.router_queue_threshold?), u64::MAX, None)]
+            }
         };
         let (ids, waiting) = (FxHashSet::default(), Waiting::default());
         Some(Self { classes, policy, turn: 0, granted: false, number: 0, ids, waiting })

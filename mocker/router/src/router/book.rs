@@ -9,12 +9,7 @@ use crate::request::{Decision, Request, RouteError};
 
 impl Router {
     /// Chooses a rank and books the request there. Never waits. `id` names the request until it is freed.
-    pub fn select_and_reserve(
-        &mut self,
-        now: Nanos,
-        id: u64,
-        request: &Request<'_>,
-    ) -> Result<Decision, RouteError> {
+    pub fn select_and_reserve(&mut self, now: Nanos, id: u64, request: &Request<'_>) -> Result<Decision, RouteError> {
         self.check_unused(id)?;
         self.consider(now, request)?;
         Ok(self.decide_and_book(now, id, request))

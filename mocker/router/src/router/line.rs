@@ -49,7 +49,8 @@ impl Router {
     }
 
     fn gate(&self, now: Nanos, request: &Request<'_>, busy: Busy) -> Gate {
-        let mut fitting = self.workers.schedulable().iter().filter(|&&slot| self.workers.admits(slot, request)).peekable();
+        let mut fitting =
+            self.workers.schedulable().iter().filter(|&&slot| self.workers.admits(slot, request)).peekable();
         if fitting.peek().is_none() {
             return Gate::Gone;
         }

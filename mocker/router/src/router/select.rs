@@ -73,7 +73,8 @@ impl Router {
         out.extend(self.scratch.candidates.iter().map(|candidate| {
             let added = if tracked { u64::from(candidate.effective_prefill_tokens) } else { 0 };
             let prefill_tokens = candidate.active_prefill_tokens + added;
-            let view = LoadView { requests: candidate.active_requests, blocks: candidate.decode_blocks, prefill_tokens };
+            let view =
+                LoadView { requests: candidate.active_requests, blocks: candidate.decode_blocks, prefill_tokens };
             (candidate.target, view)
         }));
         Ok(())

@@ -189,9 +189,9 @@ impl Replay {
         let (ask, mut loads) = (Ask::new(op, self.block_size), Vec::new());
         let outcome = self.router.potential_loads(self.now, &ask.request(), &mut loads);
         expect("error", &record["error"], &outcome.err().map_or(Value::Null, error))?;
-        let named = loads.into_iter().map(|(target, load)| {
-            (target.to_string(), json!([load.requests, load.blocks, load.prefill_tokens]))
-        });
+        let named = loads
+            .into_iter()
+            .map(|(target, load)| (target.to_string(), json!([load.requests, load.blocks, load.prefill_tokens])));
         expect("potential", &record["potential"], &named.collect::<Map<_, _>>().into())
     }
 
@@ -222,8 +222,16 @@ impl Replay {
         if record["cost"].is_number() {
             expect("cost", &record["cost"], &json!(decision.cost))?;
         }
-        expect("effective_prefill_tokens", &record["effective_prefill_tokens"], &json!(decision.effective_prefill_tokens))?;
-        expect("potential_decode_blocks", &record["potential_decode_blocks"], &json!(decision.potential_decode_blocks))?;
+        expect(
+            "effective_prefill_tokens",
+            &record["effective_prefill_tokens"],
+            &json!(decision.effective_prefill_tokens),
+        )?;
+        expect(
+            "potential_decode_blocks",
+            &record["potential_decode_blocks"],
+            &json!(decision.potential_decode_blocks),
+        )?;
         expect("matched", &record["matched"], &matched)?;
         expect("solo", &record["solo"], &solo)?;
         if record["decode_busy"].is_boolean() {
@@ -363,9 +371,9 @@ impl Replay {
         if record["loads"].is_object() {
             let mut loads = Vec::new();
             self.router.loads(self.now, &mut loads);
-            let named = loads.into_iter().map(|(target, load)| {
-                (target.to_string(), json!([load.requests, load.blocks, load.prefill_tokens]))
-            });
+            let named = loads
+                .into_iter()
+                .map(|(target, load)| (target.to_string(), json!([load.requests, load.blocks, load.prefill_tokens])));
             expect("loads", &record["loads"], &named.collect::<Map<_, _>>().into())?;
         }
         if !self.queueing {

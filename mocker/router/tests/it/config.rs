@@ -52,11 +52,14 @@ fn bad_values_are_refused_with_the_key_and_what_is_allowed() {
 fn shapes_and_words_are_checked() {
     let table = [
         (json!({ "overlap_credit": 1 }), "unknown field `overlap_credit`, expected one of `overlap_score_credit`"),
-        (json!({ "router_queue_policy": "edf" }), "unknown variant `edf`, expected one of `fcfs`, `lcfs`, `wspt`"),
+        (
+            json!({ "router_queue_policy": "edf" }),
+            "router_queue_policy: unknown variant `edf`, expected one of `fcfs`, `lcfs`, `wspt`",
+        ),
         (json!({ "router_prefill_load_model": "x" }), "unknown variant `x`, expected `none` or `aic`"),
         (json!({ "shared_cache_type": "redis" }), "unknown variant `redis`, expected `none` or `hicache`"),
         (json!({ "router_approximate_cache_policy": "lfu" }), "unknown variant `lfu`"),
-        (json!({ "use_kv_events": "yes" }), "invalid type: string \"yes\", expected a boolean"),
+        (json!({ "use_kv_events": "yes" }), "use_kv_events: invalid type: string \"yes\", expected a boolean"),
         (json!({ "router_temperature": null }), "invalid type: null, expected f64"),
         (json!({ "router_event_threads": -1 }), "invalid value: integer `-1`, expected u32"),
         (json!({ "conditional_disagg_eff_isl_threshold": 1.5 }), "invalid type: floating point `1.5`, expected u64"),
@@ -71,7 +74,8 @@ fn shapes_and_words_are_checked() {
 
 #[test]
 fn keys_are_read_and_set_by_their_published_names() {
-    let mut config = RouterConfig::from_json(&json!({ "router_prefill_load_model": "ais", "overlap_score_weight": 2 })).unwrap();
+    let mut config =
+        RouterConfig::from_json(&json!({ "router_prefill_load_model": "ais", "overlap_score_weight": 2 })).unwrap();
     assert_eq!((config.scale(), config.credit()), (2.0, 1.0));
     config.set("overlap_score_weight", &json!(0)).unwrap();
     assert_eq!((config.scale(), config.credit()), (0.0, 0.0));
@@ -80,7 +84,10 @@ fn keys_are_read_and_set_by_their_published_names() {
     let all = Value::Object(config.to_json());
     assert_eq!(RouterConfig::from_json(&all).unwrap(), config);
     let text = |key: &str| config.to_json()[key].to_string();
-    assert_eq!((text("router_tracking_hash"), text("router_prefill_load_model")), ("\"public-xxh3-v1\"".into(), "\"aic\"".into()));
+    assert_eq!(
+        (text("router_tracking_hash"), text("router_prefill_load_model")),
+        ("\"public-xxh3-v1\"".into(), "\"aic\"".into())
+    );
 }
 
 #[test]

@@ -12,9 +12,16 @@ const RANKS: u32 = 2;
 #[derive(Clone, Debug)]
 enum Op {
     /// The last blocks of a prompt are stored, after the first `from` ones.
-    Store { target: Target, prompt: Vec<u64>, from: usize },
+    Store {
+        target: Target,
+        prompt: Vec<u64>,
+        from: usize,
+    },
     /// The last block of a prompt goes, and all that come after it.
-    Evict { target: Target, prompt: Vec<u64> },
+    Evict {
+        target: Target,
+        prompt: Vec<u64>,
+    },
     Clear(Target),
     /// The worker goes and comes back.
     Replace(u64),
