@@ -30,7 +30,7 @@ pub(super) struct Places {
 /// Block hashes are mixed well by engines, but may be small numbers in tests and traces.
 #[inline]
 fn spread(hash: u64) -> u64 {
-    let wide = u128::from(hash) * 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
+    let wide = u128::from(hash) * 0x9E37_79B9_7F4A_7C15;
     (wide >> 64) as u64 ^ wide as u64
 }
 

@@ -23,8 +23,11 @@ impl Router {
 
     /// Books what [`Router::keep`] has chosen, as it was seen then; once.
     pub fn reserve_kept(&mut self, now: Nanos, id: u64) -> Result<Decision, RouteError> {
-        self.check_unused(id)?;
         let selection = self.selections.remove(&id).ok_or(RouteError::UnknownRequest)?;
+        if let Err(error) = self.check_unused(id) {
+            self.selections.insert(id, selection);
+            return Err(error);
+        }
         let request = selection.kept.request();
         self.book(now, (id, selection.slot), &request, selection.decision.effective_prefill_tokens);
         Ok(selection.decision)

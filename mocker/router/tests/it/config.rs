@@ -56,7 +56,7 @@ fn shapes_and_words_are_checked() {
             json!({ "router_queue_policy": "edf" }),
             "router_queue_policy: unknown variant `edf`, expected one of `fcfs`, `lcfs`, `wspt`",
         ),
-        (json!({ "router_prefill_load_model": "x" }), "unknown variant `x`, expected `none` or `aic`"),
+        (json!({ "router_prefill_load_model": "x" }), "unknown variant `x`, expected one of `none`, `aic`, `ais`"),
         (json!({ "shared_cache_type": "redis" }), "unknown variant `redis`, expected `none` or `hicache`"),
         (json!({ "router_approximate_cache_policy": "lfu" }), "unknown variant `lfu`"),
         (json!({ "use_kv_events": "yes" }), "use_kv_events: invalid type: string \"yes\", expected a boolean"),
