@@ -73,6 +73,7 @@ pub enum SharedCache {
 }
 
 /// Settings of the router.
+#[allow(clippy::struct_excessive_bools, reason = "the published keys")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouterConfig {

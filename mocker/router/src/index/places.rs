@@ -10,7 +10,8 @@ use crate::tree::NodeId;
 /// Where a block is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    hash: u64,
+    /// Its name.
+    pub(super) hash: u64,
     /// Its run.
     pub(super) node: NodeId,
     /// Blocks before it.

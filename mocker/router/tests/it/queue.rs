@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// One worker with a budget of 100 tokens, busy above 50; request 0 keeps it busy.
 fn busy(policy: &str) -> Router {
     let config = json!({ "router_queue_threshold": 0.5, "router_queue_policy": policy });
-    let mut router = Router::new(RouterConfig::from_json(&config).unwrap(), 4, 1).unwrap();
+    let mut router = Router::new(RouterConfig::from_json(&config).unwrap(), 4, 1).expect("it is valid");
     let spec = WorkerSpec { max_num_batched_tokens: Some(100), ..WorkerSpec::new(1) };
     router.add_worker(Nanos::ZERO, spec);
     let first = router.submit(Nanos::ZERO, 0, &Request::new(60, &[], &[])).unwrap();
