@@ -77,3 +77,14 @@ fn without_a_budget_a_worker_takes_nothing_while_there_is_a_queue() {
     router.add_worker(Nanos::ZERO, WorkerSpec::new(1));
     assert_eq!(router.submit(Nanos::ZERO, 0, &Request::new(9, &[], &[])), Err(RouteError::NoCandidate));
 }
+
+#[test]
+fn forgotten_requests_end_and_let_others_go() {
+    let mut router = busy("fcfs");
+    let request = Request::new(9, &[], &[]);
+    assert_eq!(router.submit(Nanos(10), 1, &request), Ok(Submitted::Waiting));
+    assert_eq!(router.forget_older(Nanos(50), Nanos(50)), 0);
+    assert_eq!(router.forget_older(Nanos(51), Nanos(50)), 1);
+    assert_eq!(router.admissions().map(|admission| admission.id).collect::<Vec<_>>(), [1]);
+    assert_eq!(router.free(Nanos(60), 0), Err(RouteError::UnknownRequest));
+}
