@@ -289,7 +289,7 @@ impl RouterConfig {
         let mut keys = Vec::new();
         let mut add = |key, set: bool| {
             if set {
-                keys.push(key)
+                keys.push(key);
             }
         };
         add("router_track_active_blocks", self.router_track_active_blocks != default.router_track_active_blocks);
