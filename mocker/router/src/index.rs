@@ -383,9 +383,8 @@ impl Index {
         let run = self.tree.node(node);
         if run.data.covers.is_empty() && run.first_child == NONE {
             self.tree.detach(node);
-            let start = self.tree.node(node).start;
-            let blocks = std::mem::take(&mut self.tree.node_mut(node).data.blocks);
-            self.places.remove(node, start, &blocks);
+            let run = self.tree.node(node);
+            self.places.remove(node, run.start, &run.data.blocks, |place| name(&self.tree, *place));
             self.tree.release(node);
         }
     }
@@ -397,17 +396,18 @@ impl Index {
             return;
         }
         for node in 1..self.tree.bound() {
-            let run = self.tree.node_mut(node);
+            let run = self.tree.node(node);
             let longest = run.data.longest() as usize;
             if longest == 0 {
                 if self.tree.used(node) {
                     self.drop_if_bare(node);
                 }
             } else if longest < run.hashes.len() && run.first_child == NONE {
-                run.hashes.truncate(longest);
-                let gone = run.data.blocks.split_off(longest);
                 let start = run.start + longest as u32;
-                self.places.remove(node, start, &gone);
+                self.places.remove(node, start, &run.data.blocks[longest..], |place| name(&self.tree, *place));
+                let run = self.tree.node_mut(node);
+                run.hashes.truncate(longest);
+                run.data.blocks.truncate(longest);
             }
         }
         self.tidied = self.places.len();

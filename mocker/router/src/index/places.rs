@@ -20,8 +20,8 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Places {
     table: HashTable<Place>,
-    /// A hash has been at several places.
-    several: bool,
+    /// Places whose hash has another place too, one not counted.
+    several: usize,
     /// Blocks that a rank covers without knowing their names. Empty as long as engines agree on block hashes.
     strange: BTreeSet<(Slot, NodeId, u32)>,
 }
@@ -45,7 +45,7 @@ impl Places {
     /// No name is ambiguous and no rank has names of its own.
     #[inline]
     pub(super) fn plain(&self) -> bool {
-        !self.several && self.strange.is_empty()
+        self.several == 0 && self.strange.is_empty()
     }
 
     /// All places of a hash. `name` tells the hash of a place, here and below.
@@ -63,7 +63,7 @@ impl Places {
             match self.table.entry(spread(hash), |other| name(other) == hash, hasher) {
                 hashbrown::hash_table::Entry::Vacant(entry) => drop(entry.insert(place)),
                 hashbrown::hash_table::Entry::Occupied(_) => {
-                    self.several = true;
+                    self.several += 1;
                     self.table.insert_unique(spread(hash), place, hasher);
                 }
             }
@@ -86,18 +86,20 @@ impl Places {
         }
     }
 
-    /// The blocks from `depth` on are gone.
-    pub(super) fn remove(&mut self, node: NodeId, depth: u32, blocks: &[u64]) {
+    /// The blocks from `depth` on are about to go.
+    pub(super) fn remove(&mut self, node: NodeId, depth: u32, blocks: &[u64], name: impl Fn(&Place) -> u64) {
         for (depth, &hash) in (depth..).zip(blocks) {
             let here = Place { node, depth };
             if let Ok(entry) = self.table.find_entry(spread(hash), |place| *place == here) {
                 entry.remove();
             }
+            if self.several > 0 && self.table.find(spread(hash), |place| name(place) == hash).is_some() {
+                self.several -= 1;
+            }
         }
         if !self.strange.is_empty() {
             self.strange.retain(|&(_, at, deep)| at != node || deep < depth);
         }
-        self.several &= !self.table.is_empty();
     }
 
     /// Whether a rank covers a block without knowing its name.
