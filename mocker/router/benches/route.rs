@@ -97,16 +97,16 @@ fn main() {
             router.free(now, open.pop_front().expect("one is open")).expect("it is open");
         }
         let told = Instant::now();
-        let cached = decision.matched.device as usize;
+        let hit = decision.matched.device as usize;
         caches[decision.target.worker as usize].tell(
             &mut router,
             decision.target,
             (life_key(talk, *life), prompt),
-            cached,
+            hit,
         );
         routing += told - start;
         events += told.elapsed();
-        hits += cached;
+        hits += hit;
         blocks += prompt.len();
     }
     let each = |time: Duration| time.as_secs_f64() * 1e6 / requests as f64;

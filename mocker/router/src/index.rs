@@ -13,67 +13,18 @@
 //! - Blocks keep the names of whoever stored them first. A rank that calls them otherwise is matched, but can neither
 //!   extend nor remove them.
 
+mod found;
 mod places;
+mod run;
 
 use crate::event::EventError;
 use crate::tree::{NONE, NodeId, ROOT, Tree, common};
+pub(crate) use found::Found;
 use places::{Place, Places};
+use run::{Cover, Run};
 
 /// Number of a rank, dense and small.
 pub(crate) type Slot = u32;
-
-/// The part of a run that a rank holds, from the run's start.
-#[derive(Clone, Copy, Debug)]
-struct Cover {
-    slot: Slot,
-    len: u32,
-}
-
-#[derive(Debug, Default)]
-struct Run {
-    /// Block hashes of the run's blocks.
-    blocks: Vec<u64>,
-    /// By slot, without empty ones.
-    covers: Vec<Cover>,
-}
-
-impl Run {
-    fn cover(&self, slot: Slot) -> u32 {
-        self.covers.binary_search_by_key(&slot, |cover| cover.slot).map_or(0, |at| self.covers[at].len)
-    }
-
-    /// Covers at least `len` blocks; says how many it were.
-    fn extend(&mut self, slot: Slot, len: u32) -> u32 {
-        match self.covers.binary_search_by_key(&slot, |cover| cover.slot) {
-            Ok(at) => {
-                let old = self.covers[at].len;
-                self.covers[at].len = old.max(len);
-                old
-            }
-            Err(at) => {
-                self.covers.insert(at, Cover { slot, len });
-                0
-            }
-        }
-    }
-
-    /// Covers at most `len` blocks; says whether that is less than before.
-    fn cut(&mut self, slot: Slot, len: u32) -> bool {
-        let Ok(at) = self.covers.binary_search_by_key(&slot, |cover| cover.slot) else { return false };
-        if self.covers[at].len <= len {
-            return false;
-        }
-        match len {
-            0 => drop(self.covers.remove(at)),
-            _ => self.covers[at].len = len,
-        }
-        true
-    }
-
-    fn longest(&self) -> u32 {
-        self.covers.iter().map(|cover| cover.len).max().unwrap_or(0)
-    }
-}
 
 /// The size of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,43 +39,6 @@ pub struct IndexSize {
 
 /// A block of the index, as its parent's hash, its own, and that of its tokens.
 pub type HeldBlock = (Option<u64>, u64, u64);
-
-/// What a lookup found: used again for the next one, so that lookups allocate nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// Matched blocks by slot.
-    pub(crate) blocks: Vec<u32>,
-    /// Slots that are not zero.
-    pub(crate) slots: Vec<Slot>,
-    /// The runs that were walked.
-    path: Vec<NodeId>,
-}
-
-impl Found {
-    /// Forgets what was found; `slots` is one past the highest slot.
-    pub(crate) fn reset(&mut self, slots: usize) {
-        for &slot in &self.slots {
-            self.blocks[slot as usize] = 0;
-        }
-        self.slots.clear();
-        self.path.clear();
-        if self.blocks.len() < slots {
-            self.blocks.resize(slots, 0);
-        }
-    }
-
-    /// A rank covers `len` blocks from `start` on, and all before.
-    #[inline]
-    pub(crate) fn extend(&mut self, slot: Slot, start: u32, len: u32) {
-        let blocks = &mut self.blocks[slot as usize];
-        if *blocks == start {
-            if start == 0 {
-                self.slots.push(slot);
-            }
-            *blocks = start + len;
-        }
-    }
-}
 
 /// The block hash at a place.
 #[inline]
