@@ -1,11 +1,11 @@
 //! What is to be sent next, and when.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use dynosim_engine::Nanos;
 use dynosim_replay::Admission;
-use dynosim_workload::{Turn, Workload, WorkloadError};
+use dynosim_workload::{Ending, Turn, Workload, WorkloadError};
 
 use crate::limits::{SPARE_BUFFER_MAX, SPARE_BUFFERS};
 use crate::requests::Requests;
@@ -23,8 +23,11 @@ pub(crate) struct Schedule<'w> {
     workload: &'w mut dyn Workload,
     admission: Admission,
     requests: Requests,
-    /// The next session's first turn, written ahead so that no prompt is made when it is due.
-    prepared: Option<Outgoing>,
+    /// First turns by when they are due, written ahead so that no prompt is made then: the next one, and those that were
+    /// the next before a request that ended set off another.
+    prepared: BTreeMap<(Nanos, u64), Outgoing>,
+    /// First turns written.
+    written: u64,
     /// Later turns: when, and of which session.
     turns: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// Sessions begun and not over.
@@ -40,14 +43,15 @@ impl<'w> Schedule<'w> {
     pub(crate) fn new(workload: &'w mut dyn Workload, admission: Admission, requests: Requests) -> Self {
         let (turns, hashes, spare) = (BinaryHeap::new(), Vec::new(), Vec::new());
         let free_since = Nanos::ZERO;
-        Self { workload, admission, requests, prepared: None, turns, sessions: 0, free_since, hashes, spare }
+        let prepared = BTreeMap::new();
+        Self { workload, admission, requests, prepared, written: 0, turns, sessions: 0, free_since, hashes, spare }
     }
 
     /// When the next request is due; none if nothing is until a request in flight has ended.
     pub(crate) fn next_time(&mut self) -> Result<Option<Nanos>, WorkloadError> {
         self.prepare()?;
-        let arrival = self.prepared.as_ref().and_then(|prepared| match self.admission {
-            Admission::Schedule => Some(prepared.due),
+        let arrival = self.prepared.first_key_value().and_then(|(&(due, _), _)| match self.admission {
+            Admission::Schedule => Some(due),
             Admission::Concurrency(limit) => (self.sessions < limit).then_some(self.free_since),
         });
         let turn = self.turns.peek().map(|&Reverse((at, _))| at);
@@ -64,14 +68,14 @@ impl<'w> Schedule<'w> {
             let turn = self.workload.take_next(session, &mut self.hashes)?;
             return Ok(Some(Outgoing { turn, due, request: self.write(&turn) }));
         }
-        let Some(prepared) = self.prepared.take() else { return Ok(None) };
+        let Some((_, prepared)) = self.prepared.pop_first() else { return Ok(None) };
         self.sessions += 1;
         Ok(Some(Outgoing { due, ..prepared }))
     }
 
     /// A turn has ended, well or not: its session goes on after its pause, or leaves.
-    pub(crate) fn ended(&mut self, turn: &Turn, now: Nanos) {
-        if let Some(delay) = self.workload.next_delay(turn) {
+    pub(crate) fn ended(&mut self, turn: &Turn, now: Nanos, ending: Ending) {
+        if let Some(delay) = self.workload.ended(turn, now, ending) {
             self.turns.push(Reverse((now + delay, turn.session)));
         } else {
             self.sessions -= 1;
@@ -81,7 +85,7 @@ impl<'w> Schedule<'w> {
 
     /// Nothing is in flight and nothing is left.
     pub(crate) fn is_over(&self) -> bool {
-        self.sessions == 0 && self.prepared.is_none()
+        self.sessions == 0 && self.prepared.is_empty()
     }
 
     /// The name of a request's session.
@@ -97,12 +101,15 @@ impl<'w> Schedule<'w> {
     }
 
     fn prepare(&mut self) -> Result<(), WorkloadError> {
-        if self.prepared.is_some() {
-            return Ok(());
+        while let Some(due) = self.workload.peek()? {
+            if self.prepared.first_key_value().is_some_and(|(&(first, _), _)| first <= due) {
+                break;
+            }
+            let Some(turn) = self.workload.take(&mut self.hashes)? else { break };
+            let outgoing = Outgoing { turn, due, request: self.write(&turn) };
+            self.prepared.insert((due, self.written), outgoing);
+            self.written += 1;
         }
-        let Some(due) = self.workload.peek()? else { return Ok(()) };
-        let Some(turn) = self.workload.take(&mut self.hashes)? else { return Ok(()) };
-        self.prepared = Some(Outgoing { turn, due, request: self.write(&turn) });
         Ok(())
     }
 

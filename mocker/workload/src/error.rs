@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::format::TraceFormat;
+
 /// A value that an option or a field must not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
@@ -174,11 +176,13 @@ pub enum WorkloadError {
     /// An option has a value that it must not have.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// The format is known but not read yet.
-    #[error("trace format `{format}` comes in a later version (supported: mooncake, azure)")]
-    LaterFormat {
-        /// Its published name.
-        format: &'static str,
+    /// The format does not go with another option, or with where requests go.
+    #[error("trace format `{format}` {why}")]
+    Unfit {
+        /// The format.
+        format: TraceFormat,
+        /// What is in the way, and what would not be.
+        why: &'static str,
     },
     /// The driver asked for a turn that is not due.
     #[error("session {session} has no turn waiting to be taken")]

@@ -6,6 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use flate2::read::MultiGzDecoder;
+
+/// How a file begins that is compressed with gzip.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// Most bytes that one compressed file may become.
+const INFLATED_MAX: u64 = 4 << 30;
+
 /// A trace that can be read from any offset, as often as needed.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
@@ -28,6 +35,23 @@ impl Source {
             return Ok(Self::File(Arc::new(file)));
         }
         file.read_to_end(&mut bytes)?;
+        Ok(Self::Memory(bytes.into()))
+    }
+
+    /// The same, but what is compressed with gzip is inflated into memory.
+    pub(crate) fn open_gzip(path: &Path) -> io::Result<Self> {
+        let source = Self::open(path)?;
+        let mut magic = [0; 2];
+        if source.read_at(0, &mut magic).is_err() || magic != GZIP_MAGIC {
+            return Ok(source);
+        }
+        let mut bytes = Vec::new();
+        MultiGzDecoder::new(source.stream()).take(INFLATED_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > INFLATED_MAX {
+            return Err(io::Error::other(format!(
+                "it inflates to more than {INFLATED_MAX} bytes (allowed: up to that)"
+            )));
+        }
         Ok(Self::Memory(bytes.into()))
     }
 
