@@ -41,6 +41,12 @@ pub enum LoadError {
         /// What went wrong.
         why: String,
     },
+    /// A fault of the workload: all is answered, and requests are left that nothing sets off.
+    #[error("{unsent} requests are left and nothing can set them off any more; this is a bug")]
+    Stuck {
+        /// Requests never sent.
+        unsent: u64,
+    },
     /// The system refuses what an event loop needs.
     #[error("the event loop cannot run: {0}")]
     System(#[from] io::Error),
@@ -146,7 +152,10 @@ impl<'r> Run<'r> {
             }
             let wake = self.send_due(now)?;
             if self.schedule.is_over() {
-                return Ok(());
+                return match self.schedule.left() {
+                    0 => Ok(()),
+                    unsent => Err(LoadError::Stuck { unsent }),
+                };
             }
             let wake = wake.into_iter().chain(self.end).fold(next_look, Nanos::min);
             self.wait(&mut events, wake)?;

@@ -28,6 +28,8 @@ pub(crate) struct Schedule<'w> {
     prepared: BTreeMap<(Nanos, u64), Outgoing>,
     /// First turns written.
     written: u64,
+    /// Requests taken.
+    taken: u64,
     /// Later turns: when, and of which session.
     turns: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// Sessions begun and not over.
@@ -44,7 +46,19 @@ impl<'w> Schedule<'w> {
         let (turns, hashes, spare) = (BinaryHeap::new(), Vec::new(), Vec::new());
         let free_since = Nanos::ZERO;
         let prepared = BTreeMap::new();
-        Self { workload, admission, requests, prepared, written: 0, turns, sessions: 0, free_since, hashes, spare }
+        Self {
+            workload,
+            admission,
+            requests,
+            prepared,
+            written: 0,
+            taken: 0,
+            turns,
+            sessions: 0,
+            free_since,
+            hashes,
+            spare,
+        }
     }
 
     /// When the next request is due; none if nothing is until a request in flight has ended.
@@ -66,10 +80,12 @@ impl<'w> Schedule<'w> {
         {
             self.turns.pop();
             let turn = self.workload.take_next(session, &mut self.hashes)?;
+            self.taken += 1;
             return Ok(Some(Outgoing { turn, due, request: self.write(&turn) }));
         }
         let Some((_, prepared)) = self.prepared.pop_first() else { return Ok(None) };
         self.sessions += 1;
+        self.taken += 1;
         Ok(Some(Outgoing { due, ..prepared }))
     }
 
@@ -86,6 +102,11 @@ impl<'w> Schedule<'w> {
     /// Nothing is in flight and nothing is left.
     pub(crate) fn is_over(&self) -> bool {
         self.sessions == 0 && self.prepared.is_empty()
+    }
+
+    /// Requests of the workload that have not been taken.
+    pub(crate) fn left(&self) -> u64 {
+        self.workload.total_requests().saturating_sub(self.taken)
     }
 
     /// The name of a request's session.
@@ -118,5 +139,67 @@ impl<'w> Schedule<'w> {
         let mut request = self.spare.pop().unwrap_or_default();
         self.requests.write(turn, &self.hashes, &mut request);
         request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use dynosim_replay::Sla;
+    use dynosim_workload::{OpenOptions, TraceFormat, open_bytes};
+
+    use super::*;
+    use crate::config::{Answering, Endpoint, LoadConfig, PromptFormat};
+    use crate::target::Target;
+
+    fn config() -> LoadConfig {
+        LoadConfig {
+            target: Target::resolve("http://127.0.0.1:9").unwrap(),
+            model: "m".to_owned(),
+            endpoint: Endpoint::Completions,
+            format: PromptFormat::Tokens,
+            vocabulary: 256,
+            answering: Answering::Stream,
+            block_size: 1,
+            admission: Admission::Schedule,
+            end: None,
+            timeout: Duration::from_secs(1),
+            connections: 1,
+            warmup_requests: 0,
+            sla: Sla::default(),
+            records: false,
+        }
+    }
+
+    #[test]
+    fn what_a_request_sets_off_may_come_before_what_was_written_ahead() {
+        let row = |id: &str, time: u32, on: &str, delay: u32| {
+            format!(
+                "{{\"request_id\":\"{id}\",\"timestamp\":{time},\"input_length\":3,\"output_length\":1,\"hash_ids\":[1],\
+                 \"wait_for\":[{on}],\"delay\":{delay}}}\n"
+            )
+        };
+        let text = [row("a", 0, "", 0), row("late", 9000, "", 0), row("b", 0, "\"a\"", 5), row("c", 0, "\"b\"", 0)];
+        let options =
+            OpenOptions { format: TraceFormat::AgenticMooncake, engine_block_size: 1, ..OpenOptions::default() };
+        let mut workload = open_bytes("trace", text.concat().into_bytes(), &options).unwrap().workload;
+        let mut schedule = Schedule::new(&mut *workload, Admission::Schedule, Requests::new(&config(), 0));
+        let ms = |ms: u64| Nanos(ms * 1_000_000);
+        let first = schedule.take(ms(1)).unwrap().unwrap();
+        assert_eq!(schedule.next_time().unwrap(), Some(ms(9000)));
+        schedule.ended(&first.turn, ms(20), Ending::Completed);
+        assert_eq!(schedule.next_time().unwrap(), Some(ms(25)));
+        let second = schedule.take(ms(26)).unwrap().unwrap();
+        assert_eq!((second.turn.row, second.due), (2, ms(25)));
+        schedule.ended(&second.turn, ms(30), Ending::Rejected);
+        let third = schedule.take(ms(30)).unwrap().unwrap();
+        schedule.ended(&third.turn, ms(31), Ending::Completed);
+        assert!(schedule.take(ms(31)).unwrap().is_none() && !schedule.is_over());
+        let last = schedule.take(ms(9000)).unwrap().unwrap();
+        assert!(!schedule.is_over());
+        schedule.ended(&last.turn, ms(9001), Ending::Completed);
+        assert!(schedule.next_time().unwrap().is_none() && schedule.is_over());
+        assert_eq!(schedule.left(), 0);
     }
 }

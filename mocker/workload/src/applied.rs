@@ -124,6 +124,8 @@ struct Active {
     session: Session,
     first_row: u64,
     turn: u32,
+    /// The turn has been announced and not been taken yet.
+    due: bool,
 }
 
 /// An opened trace. Every line was checked; they are read again as their sessions begin.
@@ -176,7 +178,7 @@ impl AppliedTrace {
 
     /// The turn at which a session is.
     fn turn(&mut self, number: u32, hashes: &mut Vec<u64>) -> Option<Turn> {
-        let Active { session, first_row, turn } = self.active.get(&number)?;
+        let Active { session, first_row, turn, .. } = self.active.get(&number)?;
         let place = *turn as usize;
         session.hash_ids(number, place, self.sizes.trace, self.shared, &mut self.hash_ids);
         let input_tokens = session.prompt(place);
@@ -203,7 +205,7 @@ impl Workload for AppliedTrace {
         let (number, first_row) = (self.taken, self.rows);
         self.taken += 1;
         self.rows += session.outputs.len() as u64;
-        self.active.insert(number, Active { session, first_row, turn: 0 });
+        self.active.insert(number, Active { session, first_row, turn: 0, due: false });
         Ok(self.turn(number, hashes))
     }
 
@@ -211,7 +213,7 @@ impl Workload for AppliedTrace {
         let active = self.active.get_mut(&turn.session)?;
         let pause = active.session.pauses.get(turn.turn as usize).copied();
         match pause {
-            Some(_) => active.turn = turn.turn + 1,
+            Some(_) => (active.turn, active.due) = (turn.turn + 1, true),
             None => drop(self.active.remove(&turn.session)),
         }
         pause.map(|pause| self.scale.apply(pause))
@@ -219,7 +221,7 @@ impl Workload for AppliedTrace {
 
     fn take_next(&mut self, session: u32, hashes: &mut Vec<u64>) -> Result<Turn, WorkloadError> {
         hashes.clear();
-        let due = self.active.get(&session).is_some_and(|active| active.turn > 0);
+        let due = self.active.get_mut(&session).is_some_and(|active| std::mem::take(&mut active.due));
         let turn = if due { self.turn(session, hashes) } else { None };
         turn.ok_or(WorkloadError::NoTurn { session })
     }

@@ -112,14 +112,7 @@ pub fn convert(files: &[PathBuf], options: &ConvertOptions, out: &mut dyn Write)
         let why = "needs exactly one file; only dynamo takes several";
         return Err(WorkloadError::Unfit { format, why }.into());
     }
-    let open = |path: &PathBuf| {
-        let name = path.display().to_string();
-        let gzip = format == TraceFormat::Dynamo;
-        let source = if gzip { Source::open_gzip(path) } else { Source::open(path) };
-        source
-            .map(|source| NamedSource { name: name.clone(), source })
-            .map_err(|source| ConvertError::Workload(WorkloadError::Io { file: name, source }))
-    };
+    let open = |path: &PathBuf| NamedSource::open(path, format);
     convert_sources(files.iter().map(open).collect::<Result<_, _>>()?, options, out)
 }
 

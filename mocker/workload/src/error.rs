@@ -141,6 +141,14 @@ pub enum WorkloadError {
         /// The cause.
         source: io::Error,
     },
+    /// The file is compressed, but not well, or it is too large.
+    #[error("{file}: cannot be inflated: {source}")]
+    Inflate {
+        /// The file as given.
+        file: String,
+        /// The cause.
+        source: io::Error,
+    },
     /// A line of the file is not a valid row.
     #[error("{file}:{line}: {source}")]
     Row {

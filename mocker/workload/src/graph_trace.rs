@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::path::Path;
 
 use dynosim_engine::Nanos;
 use dynosim_engine::hash::mix;
@@ -11,6 +12,7 @@ use dynosim_engine::hash::mix;
 use crate::agentic::row::{AgenticRow, Form};
 use crate::dynamo::record::Request;
 use crate::error::{RowError, WorkloadError};
+use crate::format::TraceFormat;
 use crate::names::{Names, name_hash};
 use crate::progress::Progress;
 use crate::rechunk::{BlockSizes, rechunk};
@@ -34,6 +36,19 @@ pub(crate) struct NamedSource {
 }
 
 impl NamedSource {
+    /// Opens a file, or the standard input for `-`. Only Dynamo compresses its traces.
+    pub(crate) fn open(path: &Path, format: TraceFormat) -> Result<Self, WorkloadError> {
+        let name = path.display().to_string();
+        let source = Source::open(path).map_err(|source| WorkloadError::Io { file: name.clone(), source })?;
+        if format != TraceFormat::Dynamo {
+            return Ok(Self { name, source });
+        }
+        match source.inflated() {
+            Ok(source) => Ok(Self { name, source }),
+            Err(source) => Err(WorkloadError::Inflate { file: name, source }),
+        }
+    }
+
     /// Reads a row again.
     pub(crate) fn read_at(&self, place: Place, row: u64, buffer: &mut Vec<u8>) -> Result<(), WorkloadError> {
         buffer.resize(place.length as usize, 0);

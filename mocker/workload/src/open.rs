@@ -108,15 +108,7 @@ pub struct Opened {
 /// Opens files, or the standard input for `-`, and checks every row.
 pub fn open(files: &[PathBuf], options: &OpenOptions) -> Result<Opened, WorkloadError> {
     options.check(files.len())?;
-    let gzip = options.format == TraceFormat::Dynamo;
-    let open = |path: &PathBuf| {
-        let name = path.display().to_string();
-        let source = if gzip { Source::open_gzip(path) } else { Source::open(path) };
-        match source {
-            Ok(source) => Ok(NamedSource { name, source }),
-            Err(source) => Err(WorkloadError::Io { file: name, source }),
-        }
-    };
+    let open = |path: &PathBuf| NamedSource::open(path, options.format);
     open_sources(files.iter().map(open).collect::<Result<_, _>>()?, options)
 }
 

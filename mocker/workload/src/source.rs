@@ -38,19 +38,16 @@ impl Source {
         Ok(Self::Memory(bytes.into()))
     }
 
-    /// The same, but what is compressed with gzip is inflated into memory.
-    pub(crate) fn open_gzip(path: &Path) -> io::Result<Self> {
-        let source = Self::open(path)?;
+    /// What is compressed with gzip, in memory and inflated; all else as it is.
+    pub(crate) fn inflated(self) -> io::Result<Self> {
         let mut magic = [0; 2];
-        if source.read_at(0, &mut magic).is_err() || magic != GZIP_MAGIC {
-            return Ok(source);
+        if self.read_at(0, &mut magic).is_err() || magic != GZIP_MAGIC {
+            return Ok(self);
         }
         let mut bytes = Vec::new();
-        MultiGzDecoder::new(source.stream()).take(INFLATED_MAX + 1).read_to_end(&mut bytes)?;
+        MultiGzDecoder::new(self.stream()).take(INFLATED_MAX + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > INFLATED_MAX {
-            return Err(io::Error::other(format!(
-                "it inflates to more than {INFLATED_MAX} bytes (allowed: up to that)"
-            )));
+            return Err(io::Error::other(format!("it becomes more than {INFLATED_MAX} bytes (allowed: up to that)")));
         }
         Ok(Self::Memory(bytes.into()))
     }

@@ -17,7 +17,7 @@ use super::run::NO_HASH_IDS;
 use crate::failure::Failure;
 use crate::printer::{Printer, Verbosity};
 
-/// Looks at traces and makes them
+/// Looks at traces, makes and converts them
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Stats(StatsFlags),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::RowError;
 use crate::graph::Trigger;
-use crate::row::{Excess, Row, RowRules, check_block_tokens};
+use crate::row::{Excess, MAX_TIME_MS, Row, RowRules, check_block_tokens};
 use crate::values::{flag, get, list, members, ms, object, required_ms, required_text, texts, tokens};
 
 /// What the first line of the versioned form says it is.
@@ -134,6 +134,10 @@ impl<'a> AgenticRow<'a> {
         let tool_wait = ms("tool_wait_ms", &tool_wait)?.unwrap_or_default();
         let waiting = texts("wait_for", &wait_for)?;
         let delay = row.delay.unwrap_or_default() + tool_wait;
+        if delay.as_ms() > MAX_TIME_MS {
+            let allowed = format!("up to {MAX_TIME_MS} ms with the delay");
+            return Err(RowError::range("tool_wait_ms", &tool_wait.as_ms(), allowed));
+        }
         let dependency = |request_id: &str| Dependency {
             request_id: request_id.to_owned(),
             trigger: Trigger::Completion,

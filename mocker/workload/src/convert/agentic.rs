@@ -12,6 +12,7 @@ use super::numbers::Numbers;
 use super::rows::{Ms, OutDependency, OutRow, write_header};
 use super::{ConvertError, ConvertOptions, Converted, Fault, for_each_line};
 use crate::agentic::row::{AgenticRow, Dependency, Form, Header, Relation};
+use crate::delta::output_ids;
 use crate::dynamo::record::Request;
 use crate::dynamo::{Loaded, load};
 use crate::error::{RowError, WorkloadError};
@@ -141,8 +142,9 @@ pub(super) fn from_mooncake(
             Some(session) => sessions.insert(session.to_owned(), (request.clone(), row.timestamp)),
             None => None,
         };
-        let mut written =
-            Out { row: OutRow { request_id: Some(&request), ..OutRow::of(&row, &ids) }, ..Out::default() };
+        let output = output_ids(line.bytes)?;
+        let plain = OutRow { output_token_ids: output.as_deref(), ..OutRow::of(&row, &ids) };
+        let mut written = Out { row: OutRow { request_id: Some(&request), ..plain }, ..Out::default() };
         if let Some((name, time)) = &before {
             written.delay = previous_gap(&row, *time)?;
             written.waits.push((name, Relation::Sequence));
@@ -192,22 +194,26 @@ pub(super) fn between_forms(
             ids.iter_mut().for_each(|id| *id = numbers.of(mix(play, *id)));
         }
         rows += 1;
-        rewrite(&row, &ids, options.versioned, out)
+        let output = output_ids(line.bytes)?;
+        let plain = OutRow { output_token_ids: output.as_deref(), ..OutRow::of(&row.row, &ids) };
+        rewrite(&row, plain, options.versioned, out)
     })?;
     Ok(Converted { rows, block_size: sizes.trace })
 }
 
 /// Writes a row of either form in one of them.
-fn rewrite(row: &AgenticRow<'_>, ids: &[u64], versioned: bool, out: &mut dyn Write) -> Result<(), Fault> {
+fn rewrite<'r>(row: &'r AgenticRow<'_>, plain: OutRow<'r>, versioned: bool, out: &mut dyn Write) -> Result<(), Fault> {
     let other_play = row.play_id.as_deref().filter(|play| !versioned && *play != PLAY);
     let session = row.row.session_id.as_deref().unwrap_or_default();
     let scoped = other_play.map(|play| format!("{play}:{session}"));
-    let mut plain = OutRow {
-        branches: row.branches.iter().map(String::as_str).collect(),
-        prefix_reset: row.prefix_reset,
-        ..OutRow::of(&row.row, ids)
-    };
+    let mut plain =
+        OutRow { branches: row.branches.iter().map(String::as_str).collect(), prefix_reset: row.prefix_reset, ..plain };
     plain.session_id = scoped.as_deref().or(plain.session_id);
+    if row.play_id.is_some() {
+        // These fields belong to the flat form.
+        plain.timestamp = row.dependencies.is_empty().then_some(Ms(row.not_before)).filter(|_| !versioned);
+        plain.delay = None;
+    }
     if versioned && row.play_id.is_some() {
         let written = OutRow {
             play_id: row.play_id.as_deref(),
@@ -220,8 +226,6 @@ fn rewrite(row: &AgenticRow<'_>, ids: &[u64], versioned: bool, out: &mut dyn Wri
     }
     let delay = if versioned { shared_delay(&row.dependencies) } else { flat_delay(row)? };
     let waits = row.dependencies.iter().map(|wait| (wait.request_id.as_str(), wait.relation)).collect();
-    let timestamp = plain.timestamp.or(row.dependencies.is_empty().then_some(Ms(row.not_before)));
-    let plain = OutRow { timestamp, ..plain };
     let model = row.model.as_deref();
     Ok(Out { row: plain, model, waits, delay, tools: row.tool_wait.min(delay) }.write(versioned, out)?)
 }

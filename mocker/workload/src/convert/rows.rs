@@ -48,9 +48,9 @@ pub(super) struct OutRow<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output_token_ids: Option<&'a [u64]>,
     pub(super) hash_ids: &'a [u64],
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) priority: i32,
-    #[serde(skip_serializing_if = "is_none_u32")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) strict_priority: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) policy_class: Option<&'a str>,
@@ -58,20 +58,14 @@ pub(super) struct OutRow<'a> {
     pub(super) wait_for: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) branches: Vec<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) prefix_reset: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) dependencies: Vec<OutDependency<'a>>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(value: &i32) -> bool {
-    *value == 0
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_none_u32(value: &u32) -> bool {
-    *value == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A dependency of the versioned form.

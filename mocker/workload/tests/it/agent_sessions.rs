@@ -108,6 +108,18 @@ fn a_session_is_a_request_per_tool_call_and_a_last_one() {
 }
 
 #[test]
+fn a_turn_that_is_not_due_is_refused() {
+    let mut trace = open(APPLIED, &applied_options(0.0, 0));
+    let mut hashes = Vec::new();
+    let first = trace.take(&mut hashes).unwrap().unwrap();
+    assert!(trace.take_next(0, &mut hashes).is_err());
+    assert!(trace.ended(&first, Nanos::ZERO, Ending::Completed).is_some());
+    assert!(trace.take_next(0, &mut hashes).is_ok());
+    let error = trace.take_next(0, &mut hashes).unwrap_err().to_string();
+    assert_eq!(error, "session 0 has no turn waiting to be taken");
+}
+
+#[test]
 fn groups_share_the_first_blocks_of_first_prompts() {
     // 100 tokens are 7 blocks, half of them are 4.
     let found = turns(&mut *open(APPLIED, &applied_options(0.5, 1)), Ending::Completed);

@@ -31,6 +31,7 @@ const FLAT: &[(&str, &str)] = &[
     (r#"{"request_id":"a","timestamp":0,"delay":5,"output_length":1,"hash_ids":[1]}"#, "trace.jsonl:1: delay: 5 is out of range (allowed: 0 on a request that waits for nothing)"),
     (r#"{"request_id":"a","timestamp":0,"tool_wait_ms":2.5,"output_length":1,"hash_ids":[1]}"#, "trace.jsonl:1: tool_wait_ms: 2.5 is out of range (allowed: 0 on a request that waits for nothing)"),
     (r#"{"request_id":"a","timestamp":0,"tool_wait_ms":"x","output_length":1,"hash_ids":[1]}"#, "trace.jsonl:1: tool_wait_ms: `x` is of the wrong type (allowed: a number of ms, 0 or more)"),
+    (r#"{"request_id":"a","delay":9e12,"tool_wait_ms":1,"output_length":1,"hash_ids":[1],"wait_for":["b"]}"#, "trace.jsonl:1: tool_wait_ms: 1 is out of range (allowed: up to 9000000000000 ms with the delay)"),
     (r#"{"request_id":"a","timestamp":0,"input_length":600,"output_length":1,"hash_ids":[1]}"#, "trace.jsonl:1: input_length: 600 is out of range (allowed: 1 to 512, 1 hash ids of 512 tokens)"),
     (r#"{"request_id":"a","timestamp":0,"output_length":1,"hash_ids":[1],"wait_for":"b"}"#, "trace.jsonl:1: wait_for: `b` is of the wrong type (allowed: a list of strings)"),
     (r#"{"request_id":"a","timestamp":0,"output_length":1,"hash_ids":[1],"wait_for":[1]}"#, "trace.jsonl:1: wait_for: 1 is of the wrong type (allowed: a list of strings)"),

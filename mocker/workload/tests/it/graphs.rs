@@ -175,6 +175,12 @@ fn compressed_files_and_several_are_one_trace() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(second.as_bytes()).unwrap();
     std::fs::write(&packed, encoder.finish().unwrap()).unwrap();
+    let mut whole = std::fs::read(&packed).unwrap();
+    whole.truncate(whole.len() / 2);
+    let broken = place.path().join("c.jsonl.gz");
+    std::fs::write(&broken, whole).unwrap();
+    let error = dynosim_workload::open(&[broken.clone()], &options(TraceFormat::Dynamo)).err().unwrap().to_string();
+    assert!(error.starts_with(&format!("{}: cannot be inflated: ", broken.display())), "{error}");
     let mut trace = dynosim_workload::open(&[plain, packed], &options(TraceFormat::Dynamo)).unwrap().workload;
     assert_eq!(run(&mut *trace), run(&mut *open(&text, &options(TraceFormat::Dynamo))));
 }
