@@ -53,7 +53,7 @@ impl Session {
         )?;
         let turns = count("num_turns", &turns)?;
         let input_tokens = tokens("input_prompt_length", &input)?;
-        let mut outputs = each("assistant_response_length", &outputs, turns, |field, value| tokens(field, value))?;
+        let mut outputs = each("assistant_response_length", &outputs, turns, tokens)?;
         let tools = each("tool_call_output_length", &tools, turns, count)?;
         let pauses = each("tool_call_latency", &latencies, turns, seconds)?;
         outputs.push(tokens("final_assistant_response_length", &last)?);

@@ -89,8 +89,7 @@ impl ConvertOptions {
         }
         self.shared_prefix.check("trace_shared_prefix_ratio")?;
         match (self.from, self.to) {
-            (Mooncake | Dynamo, AgenticMooncake)
-            | (AgenticMooncake, AgenticMooncake)
+            (Mooncake | Dynamo | AgenticMooncake, AgenticMooncake)
             | (Mooncake, MooncakeDelta)
             | (MooncakeDelta | AppliedComputeAgentic | Azure | Dynamo, Mooncake) => Ok(()),
             (from, to) => Err(ConvertError::Pair { from, to }),

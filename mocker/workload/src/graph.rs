@@ -153,7 +153,9 @@ impl GraphBuilder {
         roots.sort_by_key(|&root| nodes[root as usize].play);
         let mut found: Vec<Play> =
             plays.drain(..).map(|(start, _)| Play { start, left: 0, roots: roots.len() }).collect();
-        nodes.iter().for_each(|node| found[node.play as usize].left += 1);
+        for node in &nodes {
+            found[node.play as usize].left += 1;
+        }
         for (place, &root) in roots.iter().enumerate().rev() {
             found[nodes[root as usize].play as usize].roots = place;
         }
@@ -269,7 +271,9 @@ mod tests {
         fn a_graph_is_refused_exactly_if_it_has_a_cycle(waits in prop::collection::vec((0u32..8, 0u32..8), 0..12)) {
             // Reachability by brute force.
             let mut reach = [[false; 8]; 8];
-            waits.iter().for_each(|&(of, on)| reach[of as usize][on as usize] = true);
+            for &(of, on) in &waits {
+                reach[of as usize][on as usize] = true;
+            }
             for via in 0..8 {
                 for from in 0..8 {
                     for to in 0..8 {

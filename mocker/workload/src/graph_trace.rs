@@ -150,7 +150,9 @@ fn parse<'l>(line: &'l [u8], rows: Rows, block_size: u32, hash_ids: &mut Vec<u64
             let AgenticRow { row, play_id, .. } = AgenticRow::parse(line, form, block_size, hash_ids)?;
             if let Some(play) = play_id {
                 let play = name_hash(&play);
-                hash_ids.iter_mut().for_each(|id| *id = mix(play, *id));
+                for id in hash_ids.iter_mut() {
+                    *id = mix(play, *id);
+                }
             }
             Ok(row)
         }

@@ -226,7 +226,7 @@ mod tests {
             whole.extend(tokens(&more, sizes.trace, rest));
             let expected = hashes(&whole, whole.len() as u32, BlockSizes { trace: 1, engine: sizes.engine });
             prop_assert_eq!(found, expected);
-            prop_assert_eq!(growing.rest().is_some(), whole.len() % sizes.engine as usize > 0);
+            prop_assert_eq!(growing.rest().is_some(), !whole.len().is_multiple_of(sizes.engine as usize));
         }
 
         #[test]

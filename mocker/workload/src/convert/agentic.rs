@@ -93,7 +93,7 @@ pub(super) fn from_dynamo(
         let (of, file) = (number as u32, &files[kept.place.file as usize]);
         file.read_at(kept.place, u64::from(of), &mut buffer)?;
         let request = Request::parse(&buffer, &mut ids).map_err(|_| file.changed(u64::from(of)))?;
-        ids.iter_mut().for_each(|id| *id = numbers.of(*id));
+        numbers.replace(&mut ids);
         let (own, rest) = links.split_at(links.partition_point(|link| link.of <= of));
         links = rest;
         let pause = lowered.pauses[number];
@@ -191,7 +191,7 @@ pub(super) fn between_forms(
         let row = AgenticRow::parse(line.bytes, form, sizes.trace, &mut ids)?;
         if let Some(play) = row.play_id.as_deref().filter(|_| !options.versioned) {
             let play = name_hash(play);
-            ids.iter_mut().for_each(|id| *id = numbers.of(mix(play, *id)));
+            ids = ids.iter().map(|id| numbers.of(mix(play, *id))).collect();
         }
         rows += 1;
         let output = output_ids(line.bytes)?;

@@ -60,13 +60,10 @@ fn new_tokens(row: &Row<'_>, ids: &[u64], before: Before) -> Result<u32, RowErro
         let allowed = format!("first the {} of the session's turn before, which cover full blocks", before.blocks);
         return Err(RowError::range("hash_ids", &"another beginning", allowed));
     }
-    match row.input_tokens.checked_sub(before.tokens) {
-        Some(new @ 1..) => Ok(new),
-        _ => {
-            let allowed = format!("more than the {} of the session's turn before, prompt and output", before.tokens);
-            Err(RowError::range("input_length", &row.input_tokens, allowed))
-        }
-    }
+    row.input_tokens.checked_sub(before.tokens).filter(|new| *new > 0).ok_or_else(|| {
+        let allowed = format!("more than the {} of the session's turn before, prompt and output", before.tokens);
+        RowError::range("input_length", &row.input_tokens, allowed)
+    })
 }
 
 fn hash_of(ids: &[u64]) -> u64 {

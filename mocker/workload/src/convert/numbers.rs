@@ -20,6 +20,13 @@ impl Numbers {
         number
     }
 
+    /// Puts numbers in the place of hashes.
+    pub(super) fn replace(&mut self, hashes: &mut [u64]) {
+        for hash in hashes {
+            *hash = self.of(*hash);
+        }
+    }
+
     /// The number of a block that goes on from the end of a prompt with `start`, a hash and its number: the same one,
     /// unless the block has one already or another text went on from there.
     pub(super) fn going_on(&mut self, hash: u64, start: Option<(u64, u64)>) -> u64 {

@@ -28,7 +28,7 @@ pub(super) fn from_dynamo(
         let file = &loaded.files[kept.place.file as usize];
         file.read_at(kept.place, number as u64, &mut buffer)?;
         let request = Request::parse(&buffer, &mut ids).map_err(|_| file.changed(number as u64))?;
-        ids.iter_mut().for_each(|id| *id = numbers.of(*id));
+        numbers.replace(&mut ids);
         let row = OutRow {
             request_id: Some(&request.id),
             timestamp: Some(Ms(kept.span.start.since(start))),
@@ -56,7 +56,7 @@ pub(super) fn from_applied(
         let name = format!("session_{}", u64::from(sessions) + 1);
         for (turn, &output_length) in session.outputs.iter().enumerate() {
             session.hash_ids(sessions, turn, block_size, options.shared_prefix, &mut ids);
-            ids.iter_mut().for_each(|id| *id = numbers.of(*id));
+            numbers.replace(&mut ids);
             let pause = turn.checked_sub(1).map(|before| Ms(session.pauses[before]));
             let row = OutRow {
                 session_id: Some(&name),

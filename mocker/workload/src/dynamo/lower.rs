@@ -67,7 +67,9 @@ pub(crate) fn lower(spans: &[Span], chains: &mut [Chain]) -> Lowered {
     }
     links.sort_unstable_by_key(|link| (link.of, link.on));
     links.dedup_by_key(|link| (link.of, link.on));
-    chains.iter_mut().for_each(|chain| unite(&mut chain.tools));
+    for chain in &mut *chains {
+        unite(&mut chain.tools);
+    }
     let mut pauses = vec![Pause::default(); spans.len()];
     for group in links.chunk_by(|a, b| a.of == b.of) {
         let of = group[0].of as usize;

@@ -109,6 +109,8 @@ fn agent(context: &Value) -> Result<Option<Agent>, RowError> {
     }))
 }
 
+const BLOCK_SIZE: &str = "request.replay.trace_block_size";
+
 fn parse_request(
     request: &Value,
     ended: Nanos,
@@ -124,7 +126,6 @@ fn parse_request(
     let output_tokens = tokens("request.output_tokens", get(request, "output_tokens"))?;
     let input_tokens = tokens("request.replay.input_length", get(replay, "input_length"))?;
     check_total("request.output_tokens", input_tokens, output_tokens)?;
-    const BLOCK_SIZE: &str = "request.replay.trace_block_size";
     let block_size = check_block_tokens(BLOCK_SIZE, tokens(BLOCK_SIZE, get(replay, "trace_block_size"))?)?;
     read_hashes(get(replay, "input_sequence_hashes"), input_tokens, block_size, &id, hashes)?;
     let received = ms("request.request_received_ms", get(request, "request_received_ms"))?;

@@ -55,14 +55,17 @@ fn shape(turns: &[(u64, Turn, Vec<u64>)], block: u32) -> Vec<(u64, Turn, Vec<usi
         .collect()
 }
 
+/// Shared blocks, tokens of the first prompt after them, and new tokens, output and pause of each turn.
+type Session = (u32, u32, Vec<(u32, u32, u32)>);
+
 /// Per session: a shared beginning of full blocks, a first prompt that goes on, and growth and output of each turn.
-fn sessions() -> impl Strategy<Value = Vec<(u32, u32, Vec<(u32, u32, u32)>)>> {
+fn sessions() -> impl Strategy<Value = Vec<Session>> {
     let turn = (1u32..150, 1u32..150, 0u32..1000);
     prop::collection::vec((0u32..3, 1u32..200, prop::collection::vec(turn, 1..5)), 1..6)
 }
 
 /// Mooncake rows of such sessions, turn by turn over all sessions.
-fn mooncake(sessions: &[(u32, u32, Vec<(u32, u32, u32)>)]) -> String {
+fn mooncake(sessions: &[Session]) -> String {
     let mut rows = Vec::new();
     for (number, (shared, first, turns)) in sessions.iter().enumerate() {
         let (mut input, mut ids) = (0, (0..*shared).collect::<Vec<u32>>());

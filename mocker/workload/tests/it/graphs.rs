@@ -1,5 +1,7 @@
 //! Requests that wait for each other: `agentic_mooncake` in both forms, and `dynamo`.
 
+use std::fmt::Write as _;
+
 use dynosim_engine::Nanos;
 use dynosim_workload::{Arrivals, Ending, OpenOptions, TraceFormat, Turn, Workload, open_bytes};
 use proptest::prelude::*;
@@ -166,7 +168,7 @@ fn requests_without_agents_are_independent_even_at_fixed_concurrency() {
 
 #[test]
 fn compressed_files_and_several_are_one_trace() {
-    use std::io::Write;
+    use std::io::Write as _;
     let place = tempfile::tempdir().unwrap();
     let (plain, packed) = (place.path().join("a.jsonl"), place.path().join("b.jsonl.gz"));
     let text = dynamo_trace();
@@ -179,7 +181,8 @@ fn compressed_files_and_several_are_one_trace() {
     whole.truncate(whole.len() / 2);
     let broken = place.path().join("c.jsonl.gz");
     std::fs::write(&broken, whole).unwrap();
-    let error = dynosim_workload::open(&[broken.clone()], &options(TraceFormat::Dynamo)).err().unwrap().to_string();
+    let error =
+        dynosim_workload::open(std::slice::from_ref(&broken), &options(TraceFormat::Dynamo)).err().unwrap().to_string();
     assert!(error.starts_with(&format!("{}: cannot be inflated: ", broken.display())), "{error}");
     let mut trace = dynosim_workload::open(&[plain, packed], &options(TraceFormat::Dynamo)).unwrap().workload;
     assert_eq!(run(&mut *trace), run(&mut *open(&text, &options(TraceFormat::Dynamo))));
@@ -199,9 +202,10 @@ proptest! {
             let on: Vec<usize> = if number == 0 { Vec::new() } else { on.iter().map(|on| on.index(number)).collect() };
             let names: Vec<String> = on.iter().map(|on| format!("\"r{on}\"")).collect();
             let delay = if on.is_empty() { 0 } else { *delay };
-            text += &format!(
+            let _ = writeln!(
+                text,
                 "{{\"request_id\":\"r{number}\",\"timestamp\":{time},\"output_length\":1,\"hash_ids\":[1],\
-                 \"wait_for\":[{}],\"delay\":{delay}}}\n",
+                 \"wait_for\":[{}],\"delay\":{delay}}}",
                 names.join(",")
             );
             waits.push(on);
@@ -211,7 +215,8 @@ proptest! {
         prop_assert_eq!(times.len(), rows.len());
         for (number, on) in waits.iter().enumerate().filter(|(_, on)| !on.is_empty()) {
             let last = on.iter().map(|&on| times[on]).fold(0.0, f64::max);
-            prop_assert_eq!(times[number], last + SERVICE_MS + f64::from(rows[number].2));
+            let due = last + SERVICE_MS + f64::from(rows[number].2);
+            prop_assert_eq!(times[number].to_bits(), due.to_bits());
         }
     }
 }
