@@ -5,7 +5,7 @@
 
 use dynosim_engine::Nanos;
 use dynosim_workload::{
-    Arrivals, ConvertOptions, Ending, OpenOptions, SharedPrefix, TraceFormat, Workload, convert_bytes, open_bytes,
+    Arrivals, ConvertOptions, Ending, OpenOptions, SharedPrefix, TraceFormat, convert_bytes, open_bytes,
 };
 
 /// So large that prompts have few blocks: a row of 30 bytes can ask for hundreds of megabytes.
