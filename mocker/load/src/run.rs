@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dynosim_engine::Nanos;
 use dynosim_replay::{Admission, Measured, Measurement, Outcome, Sla};
-use dynosim_workload::{Synthetic, SyntheticOptions, Turn, Workload, WorkloadError};
+use dynosim_workload::{Ending, Synthetic, SyntheticOptions, Turn, Workload, WorkloadError};
 use mio::{Events, Token};
 
 use crate::answer::{Answer, State, Tokens};
@@ -40,6 +40,12 @@ pub enum LoadError {
         address: SocketAddr,
         /// What went wrong.
         why: String,
+    },
+    /// A fault of the workload: all is answered, and requests are left that nothing sets off.
+    #[error("{unsent} requests are left and nothing can set them off any more; this is a bug")]
+    Stuck {
+        /// Requests never sent.
+        unsent: u64,
     },
     /// The system refuses what an event loop needs.
     #[error("the event loop cannot run: {0}")]
@@ -146,7 +152,10 @@ impl<'r> Run<'r> {
             }
             let wake = self.send_due(now)?;
             if self.schedule.is_over() {
-                return Ok(());
+                return match self.schedule.left() {
+                    0 => Ok(()),
+                    unsent => Err(LoadError::Stuck { unsent }),
+                };
             }
             let wake = wake.into_iter().chain(self.end).fold(next_look, Nanos::min);
             self.wait(&mut events, wake)?;
@@ -246,7 +255,7 @@ impl<'r> Run<'r> {
         self.wrong_inputs += u64::from(seen.turn.input_tokens != turn.input_tokens);
         self.wrong_outputs += u64::from(seen.tokens != turn.output_tokens);
         self.measurement.completed(&seen, self.schedule.session_name(turn));
-        self.ended(turn);
+        self.ended(turn, Ending::Completed);
     }
 
     fn failed(&mut self, flight: &Flight, failure: &Failure) {
@@ -258,11 +267,11 @@ impl<'r> Run<'r> {
             self.measurement.failed(&seen, session, failure.to_string());
         }
         self.failures.entry(failure.kind).or_insert_with(|| (0, failure.message.clone())).0 += 1;
-        self.ended(&flight.turn);
+        self.ended(&flight.turn, Ending::Rejected);
     }
 
-    fn ended(&mut self, turn: &Turn) {
-        self.schedule.ended(turn, self.clock.now());
+    fn ended(&mut self, turn: &Turn, ending: Ending) {
+        self.schedule.ended(turn, self.clock.now(), ending);
     }
 
     /// What is known of a request. Lengths are those that the server tells, if it does.

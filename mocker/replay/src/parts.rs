@@ -109,8 +109,10 @@ fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use dynosim_engine::{EngineArgs, Horizon, Nanos, Timing};
-    use dynosim_workload::{SessionArrivals, SharedPrefix, Synthetic, SyntheticOptions};
+    use dynosim_workload::{SessionArrivals, SharedPrefix, Synthetic, SyntheticOptions, Turn, WorkloadError};
     use serde_json::Value;
 
     use super::*;
@@ -180,5 +182,46 @@ mod tests {
         let mut told = 0;
         replay(config(1), &mut workload(), 4, &mut |done| told = done).unwrap();
         assert!((200..=301).contains(&told), "{told}");
+    }
+
+    /// Holds one request back that it has promised.
+    struct Lost(Synthetic);
+
+    impl Workload for Lost {
+        fn peek(&mut self) -> Result<Option<Nanos>, WorkloadError> {
+            self.0.peek()
+        }
+
+        fn take(&mut self, hashes: &mut Vec<u64>) -> Result<Option<Turn>, WorkloadError> {
+            self.0.take(hashes)
+        }
+
+        fn next_delay(&mut self, turn: &Turn) -> Option<Nanos> {
+            self.0.next_delay(turn)
+        }
+
+        fn take_next(&mut self, session: u32, hashes: &mut Vec<u64>) -> Result<Turn, WorkloadError> {
+            self.0.take_next(session, hashes)
+        }
+
+        fn total_requests(&self) -> u64 {
+            self.0.total_requests() + 1
+        }
+
+        fn total_sessions(&self) -> u64 {
+            self.0.total_sessions()
+        }
+
+        fn session_name(&self, session: u32) -> Cow<'_, str> {
+            self.0.session_name(session)
+        }
+    }
+
+    #[test]
+    fn a_run_that_comes_to_a_dead_end_says_so() {
+        let error = replay(config(2), &mut Lost(workload()), 1, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.starts_with("1 requests are left at "), "{error}");
+        let early = ReplayConfig { end: Some(Nanos::from_ms(1e9)), ..config(2) };
+        assert!(replay(early, &mut Lost(workload()), 1, &mut |_| ()).is_ok());
     }
 }

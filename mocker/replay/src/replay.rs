@@ -2,7 +2,7 @@
 
 use dynosim_engine::hash::mix;
 use dynosim_engine::{BlockHashes, Engine, EngineConfig, Horizon, Nanos, Reasoning, Request};
-use dynosim_workload::{Turn, Workload, WorkloadError};
+use dynosim_workload::{Ending, Turn, Workload, WorkloadError};
 
 use crate::collector::Collector;
 use crate::digest::Happened;
@@ -61,10 +61,10 @@ pub enum ReplayError {
     /// The workload is broken.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// A fault of the simulator: nothing can happen any more although requests are left.
+    /// A fault of the simulator: nothing can happen any more although requests are left. Every run is checked for it.
     #[error("{unfinished} requests are left at {at_ms} ms and nothing can happen any more; this is a bug")]
     Stuck {
-        /// Requests in flight.
+        /// Requests in flight or never sent.
         unfinished: usize,
         /// When.
         at_ms: f64,
@@ -231,7 +231,7 @@ impl<'a> Replay<'a> {
             let workload = &self.workload;
             let session = || workload.session_name(turn.session).into_owned();
             self.collector.record(&live, session, TerminalStatus::Rejected, Some(rejection.to_string()));
-            self.continue_session(&turn);
+            self.continue_session(&turn, Ending::Rejected);
             return;
         }
         let request = Request {
@@ -299,22 +299,24 @@ impl<'a> Replay<'a> {
             let Some(live) = self.lives.take(id) else { continue };
             let workload = &self.workload;
             self.collector.completed(&live, || workload.session_name(live.turn.session).into_owned());
-            self.continue_session(&live.turn);
+            self.continue_session(&live.turn, Ending::Completed);
         }
         self.ended = ended;
     }
 
     /// A turn has ended: its session goes on, or leaves.
-    fn continue_session(&mut self, turn: &Turn) {
-        match self.workload.next_delay(turn) {
+    fn continue_session(&mut self, turn: &Turn, ending: Ending) {
+        match self.workload.ended(turn, self.now, ending) {
             Some(delay) => self.events.push(self.now + delay, Event::TurnDue { session: turn.session }),
             None => self.sessions -= 1,
         }
     }
 
     fn close(mut self) -> Result<Collector, ReplayError> {
-        if self.lives.len() > 0 && self.end.is_none() {
-            return Err(ReplayError::Stuck { unfinished: self.lives.len(), at_ms: self.now.as_ms() });
+        let unsent = self.workload.total_requests().saturating_sub(self.collector.requests) as usize;
+        let unfinished = self.lives.len() + unsent;
+        if unfinished > 0 && self.end.is_none() {
+            return Err(ReplayError::Stuck { unfinished, at_ms: self.now.as_ms() });
         }
         if self.end.is_some() {
             self.cancel_rest();

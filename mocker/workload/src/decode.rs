@@ -1,12 +1,12 @@
 //! From the bytes of a line to a request, whatever the format.
 
 use dynosim_engine::Nanos;
-use rustc_hash::FxHashMap;
 
 use crate::azure;
 use crate::error::{RowError, WorkloadError};
 use crate::format::TraceFormat;
 use crate::lines::{LineError, Lines, MAX_LINE_BYTES};
+use crate::names::Names;
 use crate::prompt::{Kind, ROOT, append_chain};
 use crate::rechunk::{BlockSizes, rechunk};
 use crate::row::{Row, RowRules};
@@ -23,28 +23,19 @@ pub(crate) struct Decoder {
     classes: Names,
 }
 
-/// Numbers names in the order in which they come up.
-#[derive(Debug, Default)]
-struct Names {
-    names: Vec<Box<str>>,
-    numbers: FxHashMap<Box<str>, u32>,
-}
-
-impl Names {
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(&number) = self.numbers.get(name) {
-            return number;
-        }
-        let number = self.names.len() as u32;
-        self.names.push(name.into());
-        self.numbers.insert(name.into(), number);
-        number
-    }
-}
-
 impl Decoder {
     pub(crate) fn new(format: TraceFormat, rules: RowRules, engine_block_size: u32) -> Self {
         Self { format, rules, engine_block_size, hash_ids: Vec::new(), classes: Names::default() }
+    }
+
+    /// Whether the prompt of a later turn holds only what is new.
+    pub(crate) fn deltas(&self) -> bool {
+        self.format == TraceFormat::MooncakeDelta
+    }
+
+    /// The hash ids of the row decoded last.
+    pub(crate) fn hash_ids(&self) -> &[u64] {
+        &self.hash_ids
     }
 
     /// One with the same settings that has read nothing.
@@ -74,7 +65,7 @@ impl Decoder {
     }
 
     pub(crate) fn class_name(&self, class: u32) -> Option<&str> {
-        self.classes.names.get(class as usize).map(AsRef::as_ref)
+        self.classes.name(class)
     }
 
     /// Appends the hashes of the prompt of the row decoded last.

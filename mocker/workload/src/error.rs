@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::format::TraceFormat;
+
 /// A value that an option or a field must not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
@@ -139,6 +141,14 @@ pub enum WorkloadError {
         /// The cause.
         source: io::Error,
     },
+    /// The file is compressed, but not well, or it is too large.
+    #[error("{file}: cannot be inflated: {source}")]
+    Inflate {
+        /// The file as given.
+        file: String,
+        /// The cause.
+        source: io::Error,
+    },
     /// A line of the file is not a valid row.
     #[error("{file}:{line}: {source}")]
     Row {
@@ -174,11 +184,13 @@ pub enum WorkloadError {
     /// An option has a value that it must not have.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// The format is known but not read yet.
-    #[error("trace format `{format}` comes in a later version (supported: mooncake, azure)")]
-    LaterFormat {
-        /// Its published name.
-        format: &'static str,
+    /// The format does not go with another option, or with where requests go.
+    #[error("trace format `{format}` {why}")]
+    Unfit {
+        /// The format.
+        format: TraceFormat,
+        /// What is in the way, and what would not be.
+        why: &'static str,
     },
     /// The driver asked for a turn that is not due.
     #[error("session {session} has no turn waiting to be taken")]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{OptionError, WorkloadError};
+use crate::error::OptionError;
 
 /// A trace format, named as on the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,12 +46,14 @@ impl TraceFormat {
         }
     }
 
-    /// Fails for the formats that are known but cannot be read yet.
-    pub fn check_supported(self) -> Result<(), WorkloadError> {
-        match self {
-            Self::Mooncake | Self::Azure => Ok(()),
-            _ => Err(WorkloadError::LaterFormat { format: self.name() }),
-        }
+    /// Whether rows have hash ids that stand for a number of tokens that the file does not tell.
+    pub fn has_hash_ids(self) -> bool {
+        !matches!(self, Self::Azure)
+    }
+
+    /// Whether requests may wait for requests of other sessions.
+    pub fn is_graph(self) -> bool {
+        matches!(self, Self::AgenticMooncake | Self::Dynamo)
     }
 }
 
@@ -88,12 +90,5 @@ mod tests {
         assert_eq!("agentic-mooncake".parse(), Ok(TraceFormat::AgenticMooncake));
         let error = "weka".parse::<TraceFormat>().unwrap_err().to_string();
         assert!(error.starts_with("trace_format: `weka` is out of range (allowed: mooncake, "), "{error}");
-    }
-
-    #[test]
-    fn a_later_format_is_refused_by_name() {
-        let error = TraceFormat::MooncakeDelta.check_supported().unwrap_err().to_string();
-        let expected = "trace format `mooncake-delta` comes in a later version (supported: mooncake, azure)";
-        assert_eq!(error, expected);
     }
 }

@@ -11,7 +11,8 @@ use rustc_hash::FxHashMap;
 
 use crate::decode::Scale;
 use crate::error::RowError;
-use crate::row::Row;
+use crate::names::name_hash;
+use crate::row::{MAX_REQUEST_TOKENS, Row};
 
 /// Says that no row follows, or that a session has no name.
 const NONE: u32 = u32::MAX;
@@ -96,6 +97,8 @@ pub(crate) struct IndexBuilder {
     tails: Vec<Tail>,
     /// Places in `tails` by the hash of the name.
     by_name: FxHashMap<u64, u32>,
+    /// Of each session with a name, its tokens so far; kept if prompts hold only what is new.
+    tokens: Option<Vec<u64>>,
 }
 
 /// The end of a session so far.
@@ -112,6 +115,27 @@ struct Tail {
 const NAME_MAX: usize = u16::MAX as usize;
 
 impl IndexBuilder {
+    /// For prompts that hold only what is new since the session's turn before.
+    pub(crate) fn for_deltas() -> Self {
+        Self { tokens: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// Adds a row to its session's tokens.
+    fn grow(&mut self, tail: u32, row: &Row<'_>) -> Result<(), RowError> {
+        let Some(tokens) = &mut self.tokens else { return Ok(()) };
+        if tail as usize == tokens.len() {
+            tokens.push(0);
+        }
+        let tokens = &mut tokens[tail as usize];
+        let before = std::mem::replace(tokens, *tokens + u64::from(row.input_tokens) + u64::from(row.output_tokens));
+        if *tokens <= MAX_REQUEST_TOKENS {
+            return Ok(());
+        }
+        let allowed =
+            format!("up to {MAX_REQUEST_TOKENS} tokens with the {before} of the session so far and the output");
+        Err(RowError::range("input_length", &row.input_tokens, allowed))
+    }
+
     /// Adds the next row, whose line begins at `offset`.
     pub(crate) fn push(&mut self, row: &Row<'_>, offset: u64, scale: Scale) -> Result<Place, RowError> {
         let number = self.index.times.len() as u32;
@@ -119,11 +143,12 @@ impl IndexBuilder {
             self.append(offset, row.timestamp.unwrap_or_default());
             return Ok(Place::First);
         };
+        self.grow(tail, row)?;
         let tail = &mut self.tails[tail as usize];
         let before = std::mem::replace(&mut tail.row, number);
         let previous = Some(tail.timestamp).filter(|&time| time < Nanos::MAX);
         tail.timestamp = row.timestamp.unwrap_or(tail.timestamp);
-        let delay = pause(row, previous)?;
+        let delay = previous_gap(row, previous)?;
         self.append(offset, scale.apply(delay));
         self.index.next[before as usize] = number;
         Ok(Place::Later)
@@ -152,6 +177,7 @@ impl IndexBuilder {
         let start = self.add_name(name)?;
         self.by_name.insert(key, self.tails.len() as u32);
         self.index.sessions.push(Session { first_row, name: start });
+        self.grow(self.tails.len() as u32, row)?;
         self.tails.push(Tail { row: first_row, name: start, timestamp: row.timestamp.unwrap_or(Nanos::MAX) });
         Ok(None)
     }
@@ -204,7 +230,7 @@ pub(crate) enum Place {
 }
 
 /// The pause before a later turn: as given, else the gap between the timestamps, else none.
-fn pause(row: &Row<'_>, previous: Option<Nanos>) -> Result<Nanos, RowError> {
+pub(crate) fn previous_gap(row: &Row<'_>, previous: Option<Nanos>) -> Result<Nanos, RowError> {
     match (row.delay, row.timestamp, previous) {
         (Some(delay), ..) => Ok(delay),
         (None, Some(now), Some(before)) if now < before => {
@@ -214,16 +240,6 @@ fn pause(row: &Row<'_>, previous: Option<Nanos>) -> Result<Nanos, RowError> {
         (None, Some(now), Some(before)) => Ok(now - before),
         _ => Ok(Nanos::ZERO),
     }
-}
-
-fn name_hash(name: &str) -> u64 {
-    let mut hash = name.len() as u64;
-    for chunk in name.as_bytes().chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        hash = mix(hash, u64::from_le_bytes(word));
-    }
-    hash
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@
 //!   SyntheticOptions ──► Synthetic ───┘ next_delay, take_next
 //!
 //!   GenerateOptions ──► generate ──► file          Workload ──► TraceStats
+//!
+//!   open: mooncake, mooncake-delta, azure ──► Trace        applied_compute_agentic ──► AppliedTrace
+//!         agentic_mooncake, dynamo ──► Graph ──► GraphTrace (who waits for whom; Progress: what may be sent)
 //! ```
 //!
 //! Invariants:
@@ -18,14 +21,24 @@
 //!
 //! Not here: when a completed turn's successor is sent (the replay loop's clock), tokens, reports.
 
+mod agentic;
+mod applied;
 pub mod azure;
+pub mod convert;
 mod decode;
+mod delta;
+mod dynamo;
 pub mod error;
 pub mod format;
 pub mod generate;
+mod graph;
+mod graph_trace;
 mod index;
 mod lines;
 mod mooncake;
+mod names;
+pub mod open;
+mod progress;
 mod prompt;
 mod random;
 pub mod rechunk;
@@ -35,16 +48,19 @@ mod source;
 pub mod stats;
 pub mod synthetic;
 pub mod trace;
+mod values;
 pub mod workload;
 
+pub use convert::{ConvertError, ConvertOptions, Converted, convert, convert_bytes};
 pub use error::{OptionError, RowError, WorkloadError};
 pub use format::TraceFormat;
 pub use generate::{GenerateError, GenerateOptions, LoopKind, generate};
 pub use index::Arrivals;
 pub use lines::MAX_LINE_BYTES;
+pub use open::{OpenOptions, Opened, open, open_bytes};
 pub use rechunk::{BlockSizes, rechunk};
 pub use row::{Excess, Row, RowRules};
 pub use stats::{LengthStats, TraceStats};
 pub use synthetic::{SessionArrivals, SharedPrefix, Synthetic, SyntheticOptions};
 pub use trace::{Trace, TraceOptions};
-pub use workload::{Part, Turn, Workload};
+pub use workload::{Ending, Part, Turn, Workload};

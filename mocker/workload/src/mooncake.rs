@@ -13,6 +13,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use self::fields::{Field, Fields, field_of};
+pub(crate) use self::fields::{length, time};
+pub(crate) use self::scalar::Scalar;
 use self::scalar::{ListSeed, ScalarSeed};
 use crate::error::RowError;
 use crate::row::{Row, RowRules};
@@ -51,7 +53,7 @@ impl<'a> Row<'a> {
 }
 
 /// Says what a line is that does not begin like an object.
-fn not_an_object(text: &str) -> RowError {
+pub(crate) fn not_an_object(text: &str) -> RowError {
     let mut json = serde_json::Deserializer::from_str(text);
     match ScalarSeed.deserialize(&mut json).and_then(|value| json.end().map(|()| value)) {
         Ok(value) => RowError::NotAnObject { found: value.to_string() },
@@ -60,7 +62,7 @@ fn not_an_object(text: &str) -> RowError {
 }
 
 /// Puts the parser's error into our words: the column without the line, which is always 1, and the text there.
-fn not_json(text: &str, field: Option<&'static str>, error: &serde_json::Error) -> RowError {
+pub(crate) fn not_json(text: &str, field: Option<&'static str>, error: &serde_json::Error) -> RowError {
     let position = format!(" at line {} column {}", error.line(), error.column());
     let message = error.to_string();
     let message = message.strip_suffix(&position).unwrap_or(&message).to_owned();

@@ -82,6 +82,63 @@ fn join(hash_ids: &[u64], blocks: usize, sizes: BlockSizes, hashes: &mut Vec<u64
     }
 }
 
+/// A prompt that grows run by run, and the hashes of its engine blocks with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Growing {
+    block: u64,
+    chain: u64,
+    /// The runs of the block that is not full, without the last one.
+    content: u64,
+    /// The last run and its length within that block.
+    run: u64,
+    length: u64,
+    /// Tokens in that block.
+    filled: u64,
+}
+
+impl Growing {
+    pub(crate) fn new(block_size: u32) -> Self {
+        Self { block: u64::from(block_size), chain: ROOT, content: 0, run: 0, length: 0, filled: 0 }
+    }
+
+    /// Appends so many equal tokens, and the hashes of the blocks that become full.
+    pub(crate) fn push(&mut self, id: u64, mut count: u64, hashes: &mut Vec<u64>) {
+        while count > 0 {
+            if id != self.run && self.length > 0 {
+                self.content = append_run(self.content, self.run, self.length);
+                self.length = 0;
+            }
+            let taken = count.min(self.block - self.filled);
+            (self.run, self.length) = (id, self.length + taken);
+            self.filled += taken;
+            count -= taken;
+            if self.filled == self.block {
+                self.chain = self.rest_hash();
+                hashes.push(self.chain);
+                (self.content, self.length, self.filled) = (0, 0, 0);
+            }
+        }
+    }
+
+    /// Appends a prompt of a trace.
+    pub(crate) fn push_ids(&mut self, ids: &[u64], trace_block_size: u32, mut tokens: u64, hashes: &mut Vec<u64>) {
+        for &id in ids {
+            let count = tokens.min(u64::from(trace_block_size));
+            self.push(id, count, hashes);
+            tokens -= count;
+        }
+    }
+
+    /// A hash of all tokens so far, if the last block is not full.
+    pub(crate) fn rest(&self) -> Option<u64> {
+        (self.filled > 0).then(|| mix(self.rest_hash(), self.filled))
+    }
+
+    fn rest_hash(&self) -> u64 {
+        mix(self.chain, append_run(self.content, self.run, self.length))
+    }
+}
+
 fn append_run(content: u64, id: u64, count: u64) -> u64 {
     mix(mix(content, id), count)
 }
@@ -154,6 +211,22 @@ mod tests {
                     prop_assert_eq!(left == right, same, "block {} against {}", i, j);
                 }
             }
+        }
+
+        #[test]
+        fn a_prompt_that_grows_in_parts_hashes_as_one_that_is_there_at_once(
+            (sizes, (ids, length), (more, rest)) in pair()
+        ) {
+            let mut growing = Growing::new(sizes.engine);
+            let mut found = Vec::new();
+            growing.push_ids(&ids, sizes.trace, u64::from(length), &mut found);
+            prop_assert_eq!(&found, &hashes(&ids, length, sizes));
+            growing.push_ids(&more, sizes.trace, u64::from(rest), &mut found);
+            let mut whole = tokens(&ids, sizes.trace, length);
+            whole.extend(tokens(&more, sizes.trace, rest));
+            let expected = hashes(&whole, whole.len() as u32, BlockSizes { trace: 1, engine: sizes.engine });
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(growing.rest().is_some(), !whole.len().is_multiple_of(sizes.engine as usize));
         }
 
         #[test]

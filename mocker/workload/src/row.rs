@@ -83,3 +83,11 @@ pub(crate) fn check_total(field: &'static str, input_tokens: u32, output_tokens:
     let allowed = format!("up to {MAX_REQUEST_TOKENS} tokens with the {input_tokens} of the prompt");
     Err(RowError::range(field, &&output_tokens, allowed))
 }
+
+/// Checks a number of tokens per block that a trace tells.
+pub(crate) fn check_block_tokens(field: &'static str, size: u32) -> Result<u32, RowError> {
+    if u64::from(size) <= MAX_REQUEST_TOKENS {
+        return Ok(size);
+    }
+    Err(RowError::range(field, &size, format!("1 to {MAX_REQUEST_TOKENS}")))
+}

@@ -45,7 +45,8 @@ impl Scan<'_> {
         if let Some(summary) = self.pass(decoder, None)? {
             return Ok(summary);
         }
-        let indexed = self.pass(decoder, Some(IndexBuilder::default()))?;
+        let builder = if decoder.deltas() { IndexBuilder::for_deltas() } else { IndexBuilder::default() };
+        let indexed = self.pass(decoder, Some(builder))?;
         indexed.ok_or_else(|| WorkloadError::Empty { file: self.file.to_owned() })
     }
 

@@ -6,6 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use flate2::read::MultiGzDecoder;
+
+/// How a file begins that is compressed with gzip.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// Most bytes that one compressed file may become.
+const INFLATED_MAX: u64 = 4 << 30;
+
 /// A trace that can be read from any offset, as often as needed.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
@@ -28,6 +35,20 @@ impl Source {
             return Ok(Self::File(Arc::new(file)));
         }
         file.read_to_end(&mut bytes)?;
+        Ok(Self::Memory(bytes.into()))
+    }
+
+    /// What is compressed with gzip, in memory and inflated; all else as it is.
+    pub(crate) fn inflated(self) -> io::Result<Self> {
+        let mut magic = [0; 2];
+        if self.read_at(0, &mut magic).is_err() || magic != GZIP_MAGIC {
+            return Ok(self);
+        }
+        let mut bytes = Vec::new();
+        MultiGzDecoder::new(self.stream()).take(INFLATED_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > INFLATED_MAX {
+            return Err(io::Error::other(format!("it becomes more than {INFLATED_MAX} bytes (allowed: up to that)")));
+        }
         Ok(Self::Memory(bytes.into()))
     }
 

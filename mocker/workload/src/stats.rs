@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use crate::error::WorkloadError;
-use crate::workload::{Turn, Workload};
+use crate::workload::{Ending, Turn, Workload};
 
 /// Lengths, rates and the reuse that an endless prefix cache would give.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -16,9 +16,10 @@ pub struct TraceStats {
     pub sessions: u64,
     /// Most turns of a session.
     pub max_turns: u32,
-    /// From the first to the last arrival of a session, in seconds.
+    /// From the first to the last arrival of a session, in seconds. Where requests wait for others, each request
+    /// arrives, and models take no time.
     pub duration_s: f64,
-    /// Session arrivals per second over the duration; none if that is zero.
+    /// Arrivals per second over the duration; none if that is zero.
     pub mean_rate_rps: Option<f64>,
     /// Most session arrivals within one second, seconds counted from the start.
     pub peak_rate_1s_rps: f64,
@@ -127,14 +128,15 @@ impl TraceStats {
     pub fn collect(workload: &mut dyn Workload, block_size: u32) -> Result<Self, WorkloadError> {
         let (mut tally, mut hashes) = (Tally::default(), Vec::new());
         let (mut second, mut minute) = (Peak::per_seconds(1), Peak::per_seconds(60));
-        let mut last = Nanos::ZERO;
+        let (mut last, mut arrivals) = (Nanos::ZERO, 0u64);
         while let Some(time) = workload.peek()? {
             let Some(mut turn) = workload.take(&mut hashes)? else { break };
             second.add(time);
             minute.add(time);
             last = time;
+            arrivals += 1;
             tally.add(&turn, &hashes);
-            while workload.next_delay(&turn).is_some() {
+            while workload.ended(&turn, time, Ending::Completed).is_some() {
                 turn = workload.take_next(turn.session, &mut hashes)?;
                 tally.add(&turn, &hashes);
             }
@@ -149,7 +151,7 @@ impl TraceStats {
             sessions,
             max_turns: tally.max_turns,
             duration_s,
-            mean_rate_rps: (duration_s > 0.0).then(|| sessions as f64 / duration_s),
+            mean_rate_rps: (duration_s > 0.0).then(|| arrivals as f64 / duration_s),
             peak_rate_1s_rps: second.rate_rps(),
             peak_rate_60s_rps: minute.rate_rps(),
             input_tokens,

@@ -12,6 +12,7 @@ use dynosim_engine::Nanos;
 use rustc_hash::FxHashMap;
 
 use crate::decode::{Decoder, Scale, line_error};
+use crate::delta::{Delta, output_ids};
 use crate::error::{OptionError, WorkloadError};
 use crate::format::TraceFormat;
 use crate::index::{Arrivals, Index, unnamed};
@@ -19,7 +20,7 @@ use crate::lines::{Lines, MAX_LINE_BYTES};
 use crate::row::{MAX_REQUEST_TOKENS, RowRules};
 use crate::scan::{Scan, Summary};
 use crate::source::{Source, Stream};
-use crate::workload::{Part, Turn, Workload};
+use crate::workload::{Ending, Part, Turn, Workload};
 
 /// How to read a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +56,10 @@ pub(crate) fn check_block_size(name: &'static str, size: u32) -> Result<(), Opti
 
 impl TraceOptions {
     fn check(&self) -> Result<(), WorkloadError> {
-        self.format.check_supported()?;
+        let format = self.format;
+        if !matches!(format, TraceFormat::Mooncake | TraceFormat::MooncakeDelta | TraceFormat::Azure) {
+            return Err(WorkloadError::Unfit { format, why: "is no list of sessions; `open` reads it" });
+        }
         check_block_size("trace_block_size", self.rules.trace_block_size)?;
         check_block_size("block_size", self.engine_block_size)?;
         let ratio = self.arrival_speedup_ratio;
@@ -75,6 +79,8 @@ pub struct Trace {
     rows: u64,
     clamped: u64,
     reader: Reader,
+    /// If later turns hold only what is new.
+    delta: Option<Delta>,
 }
 
 #[derive(Debug)]
@@ -122,7 +128,7 @@ impl Trace {
         Self::from_source(name.to_owned(), Source::Memory(bytes.into()), options)
     }
 
-    fn from_source(file: String, source: Source, options: &TraceOptions) -> Result<Self, WorkloadError> {
+    pub(crate) fn from_source(file: String, source: Source, options: &TraceOptions) -> Result<Self, WorkloadError> {
         let mut decoder = Decoder::new(options.format, options.rules, options.engine_block_size);
         let (arrivals, scale) = (options.arrivals, Scale { speedup: options.arrival_speedup_ratio });
         let summary = Scan { file: &file, source: &source, arrivals, scale }.run(&mut decoder)?;
@@ -135,7 +141,8 @@ impl Trace {
             }
             Some(index) => Reader::Seek(Seek { index, taken: 0, due: FxHashMap::default(), buffer: Vec::new() }),
         };
-        Ok(Self { file, source, decoder, scale, arrivals, rows, clamped, reader })
+        let delta = decoder.deltas().then(|| Delta::new(options.rules.trace_block_size, options.engine_block_size));
+        Ok(Self { file, source, decoder, scale, arrivals, rows, clamped, reader, delta })
     }
 
     /// Number of prompts that were cut to what their hash ids cover.
@@ -191,8 +198,14 @@ impl Trace {
         }
         let end = memchr::memchr(b'\n', &seek.buffer).unwrap_or(length);
         let Ok(parsed) = self.decoder.decode(&seek.buffer[..end]) else { return Err(self.changed(u64::from(row))) };
-        let found = Turn { session, turn, ..self.decoder.turn(&parsed, row) };
-        self.decoder.append_hashes(&found, hashes);
+        let mut found = Turn { session, turn, ..self.decoder.turn(&parsed, row) };
+        match &mut self.delta {
+            None => self.decoder.append_hashes(&found, hashes),
+            Some(delta) => {
+                let Ok(output) = output_ids(&seek.buffer[..end]) else { return Err(self.changed(u64::from(row))) };
+                delta.grow(&mut found, self.decoder.hash_ids(), output.as_deref(), hashes);
+            }
+        }
         Ok(found)
     }
 }
@@ -230,6 +243,14 @@ impl Workload for Trace {
         Some(delay)
     }
 
+    fn ended(&mut self, turn: &Turn, _: Nanos, ending: Ending) -> Option<Nanos> {
+        let delay = self.next_delay(turn);
+        if let Some(delta) = &mut self.delta {
+            delta.ended(turn.session, ending, delay.is_none());
+        }
+        delay
+    }
+
     fn take_next(&mut self, session: u32, hashes: &mut Vec<u64>) -> Result<Turn, WorkloadError> {
         hashes.clear();
         let Reader::Seek(seek) = &mut self.reader else { return Err(WorkloadError::NoTurn { session }) };
@@ -245,7 +266,7 @@ impl Workload for Trace {
         decoder.skip_header(&self.file, &mut lines).ok()?;
         let reader = Reader::Front(Front { lines, start, read: 0, part, waiting: None });
         let (file, source) = (self.file.clone(), self.source.clone());
-        Some(Box::new(Self { file, source, decoder, reader, ..*self }))
+        Some(Box::new(Self { file, source, decoder, reader, delta: None, ..*self }))
     }
 
     fn total_requests(&self) -> u64 {

@@ -41,28 +41,47 @@ impl Part {
     pub const WHOLE: Self = Self { number: 0, of: 1 };
 }
 
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Its output is complete.
+    Completed,
+    /// It has no output: it was refused, failed or was given up.
+    Rejected,
+}
+
 /// A source of requests.
 ///
-/// First turns arrive in time order through `peek` and `take`. When a turn has completed, `next_delay` says how long
-/// the session pauses; that much later the driver calls `take_next`. In trace mode the driver waits for the time that
-/// `peek` tells; in closed concurrency it ignores it and takes a session whenever a slot is free.
+/// First turns arrive in time order through `peek` and `take`. When a turn has ended, `ended` says how long the session
+/// pauses; that much later the driver calls `take_next`. Requests that wait for others arrive through `peek` and `take`
+/// too, once what they wait for has `ended`. In trace mode the driver waits for the time that `peek` tells; in closed
+/// concurrency it ignores it and takes a session whenever a slot is free.
 pub trait Workload {
-    /// When the next session arrives, counted from the start of the run; `None` after the last.
+    /// When the next session arrives, counted from the start of the run; `None` after the last, or if all others wait.
+    /// A request that has ended since may have brought it forward.
     fn peek(&mut self) -> Result<Option<Nanos>, WorkloadError>;
 
     /// Takes the first turn of the session that `peek` tells of; `None` after the last.
     ///
-    /// `hashes` is cleared and filled with the chain hashes of the prompt's full engine blocks.
+    /// `hashes` is cleared and filled with the chain hashes of the prompt's full engine blocks. Where the output is part
+    /// of the trace (`mooncake-delta`), those of the blocks that it fills follow.
     fn take(&mut self, hashes: &mut Vec<u64>) -> Result<Option<Turn>, WorkloadError>;
 
     /// The pause between the completion of `turn` and the session's next one; `None` if the session is over.
     ///
-    /// To be called once for each turn taken; a turn given up without it leaves nothing behind.
+    /// A turn given up without it leaves nothing behind.
     fn next_delay(&mut self, turn: &Turn) -> Option<Nanos>;
+
+    /// Tells that a request has ended at `now`, counted from the start of the run. To be called once for each turn
+    /// taken. Returns what [`next_delay`](Self::next_delay) does, which drivers do not call themselves.
+    fn ended(&mut self, turn: &Turn, now: Nanos, ending: Ending) -> Option<Nanos> {
+        let _ = (now, ending);
+        self.next_delay(turn)
+    }
 
     /// Takes the next turn of a session; fills `hashes` as [`take`](Self::take) does.
     ///
-    /// Fails with [`WorkloadError::NoTurn`] unless `next_delay` has announced the turn.
+    /// Fails with [`WorkloadError::NoTurn`] unless `ended` has announced the turn.
     fn take_next(&mut self, session: u32, hashes: &mut Vec<u64>) -> Result<Turn, WorkloadError>;
 
     /// The requests that come to one of several receivers if they are dealt out in turn, as a workload of their own;

@@ -57,6 +57,7 @@ impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Workload(error) => error.into(),
+            LoadError::Stuck { .. } => Self::bug(error),
             LoadError::Models { .. } | LoadError::System(_) => Self::io(error),
         }
     }

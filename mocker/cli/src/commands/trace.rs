@@ -1,37 +1,40 @@
 //! `dynosim trace`: look at traces, make traces.
 #![allow(clippy::doc_markdown, reason = "doc comments are help texts here")]
 
+mod convert;
+
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use dynosim_workload::row::DEFAULT_TRACE_BLOCK_SIZE;
 use dynosim_workload::{
-    Arrivals, GenerateError, GenerateOptions, LengthStats, LoopKind, RowRules, Trace, TraceFormat, TraceOptions,
-    TraceStats, generate,
+    Arrivals, GenerateError, GenerateOptions, LengthStats, LoopKind, OpenOptions, TraceFormat, TraceStats, generate,
+    open,
 };
 
 use super::run::NO_HASH_IDS;
 use crate::failure::Failure;
 use crate::printer::{Printer, Verbosity};
 
-/// Looks at traces and makes them
+/// Looks at traces, makes and converts them
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Stats(StatsFlags),
     Generate(GenerateFlags),
+    Convert(convert::Flags),
 }
 
 /// Prints what a trace holds: requests, lengths, rates, and the reuse that an endless prefix cache would give
 #[derive(Debug, Args)]
 pub(crate) struct StatsFlags {
-    /// Trace file, `-` for standard input
-    file: PathBuf,
-    /// mooncake or azure
+    /// Trace file, `-` for standard input; several with --trace-format dynamo
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// mooncake, mooncake-delta, agentic_mooncake, applied_compute_agentic, dynamo or azure
     #[arg(long, default_value_t)]
     trace_format: TraceFormat,
-    /// Tokens per hash id of the trace [default: 512]
+    /// Tokens per hash id of the trace [default: what the trace says, or 512]
     #[arg(long)]
     trace_block_size: Option<u32>,
     /// Tokens per block of the engine, for the reuse
@@ -93,6 +96,7 @@ pub(crate) fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Stats(flags) => stats(flags),
         Command::Generate(flags) => write_trace(flags),
+        Command::Convert(flags) => convert::run(flags),
     }
 }
 
@@ -100,16 +104,16 @@ fn stats(flags: &StatsFlags) -> Result<(), Failure> {
     if flags.trace_format == TraceFormat::Azure && flags.trace_block_size.is_some() {
         return Err(Failure::input(format_args!("--trace-block-size: {NO_HASH_IDS}")));
     }
-    let trace_block_size = flags.trace_block_size.unwrap_or(DEFAULT_TRACE_BLOCK_SIZE);
-    let options = TraceOptions {
+    let untimed = flags.trace_format == TraceFormat::AppliedComputeAgentic;
+    let options = OpenOptions {
         format: flags.trace_format,
-        rules: RowRules { trace_block_size, ..RowRules::default() },
+        trace_block_size: flags.trace_block_size,
         engine_block_size: flags.block_size,
-        arrivals: Arrivals::Timestamps,
-        arrival_speedup_ratio: 1.0,
+        arrivals: if untimed { Arrivals::InOrder } else { Arrivals::Timestamps },
+        ..OpenOptions::default()
     };
-    let mut trace = Trace::open(&flags.file, &options)?;
-    let stats = TraceStats::collect(&mut trace, flags.block_size)?;
+    let mut workload = open(&flags.files, &options)?.workload;
+    let stats = TraceStats::collect(&mut *workload, flags.block_size)?;
     let text =
         if flags.json { serde_json::to_string_pretty(&stats).map_err(Failure::bug)? + "\n" } else { describe(&stats) };
     Printer(Verbosity::Normal).result(text)

@@ -156,6 +156,6 @@ fn unknown_flags_and_malformed_values_exit_with_2_and_point_to_help() {
 fn the_whole_message_about_an_unknown_flag_is_this() {
     let ran = Place::new().run(&["trace", "stats", "trace.jsonl", "--jsn"]);
     let expected = "error: unexpected argument '--jsn' found\n\n  tip: a similar argument exists: '--json'\n\n\
-                    Usage: dynosim trace stats --json <FILE>\n\nFor more information, try '--help'.\n";
+                    Usage: dynosim trace stats --json <FILE>...\n\nFor more information, try '--help'.\n";
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), expected));
 }

@@ -89,3 +89,68 @@ fn a_trace_on_standard_input_is_judged_like_a_file() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), message));
     assert_eq!(place.names(), ["trace.jsonl"]);
 }
+
+#[test]
+fn flags_that_mean_nothing_to_the_format_are_named() {
+    let (place, mut table) = (Place::new(), Table::default());
+    place.file("trace.jsonl", GOOD);
+    let sharing = "has no effect without --trace-format applied_compute_agentic";
+    let lanes = "has no effect without --trace-format agentic_mooncake or dynamo";
+    let closed = "requests that wait for others say themselves when they are sent; --agentic-lanes limits plays";
+    let cases: &[(&[&str], String)] = &[
+        (&["--trace-shared-prefix-ratio", "0.5"], format!("--trace-shared-prefix-ratio: {sharing}")),
+        (&["--trace-num-prefix-groups", "2"], format!("--trace-num-prefix-groups: {sharing}")),
+        (&["--agentic-lanes", "2"], format!("--agentic-lanes: {lanes}")),
+        (
+            &["--trace-format", "agentic_mooncake", "--replay-concurrency", "4"],
+            format!("--replay-concurrency: {closed}"),
+        ),
+        (
+            &["--trace-format", "agentic_mooncake", "--agentic-lanes", "0"],
+            "--agentic-lanes: 0 is out of range (allowed: 1 or more)".to_owned(),
+        ),
+        (
+            &["--trace-format", "agentic_mooncake", "--lenient"],
+            "--lenient: has no effect with --trace-format agentic_mooncake, which has no such prompts or refuses them"
+                .to_owned(),
+        ),
+        (
+            &["--trace-format", "applied_compute_agentic"],
+            "--trace-format applied_compute_agentic: has no arrival times, so it needs --replay-concurrency".to_owned(),
+        ),
+        (
+            &[
+                "--trace-format",
+                "applied_compute_agentic",
+                "--replay-concurrency",
+                "1",
+                "--trace-shared-prefix-ratio",
+                "2",
+            ],
+            "--trace-shared-prefix-ratio: 2 is out of range (allowed: 0 to 1)".to_owned(),
+        ),
+        (&["trace.jsonl"], "several trace files: only --trace-format dynamo takes them".to_owned()),
+        (&["--trace-format", "dynamo", "trace.jsonl"], "trace.jsonl:1: schema: missing (allowed: a string)".to_owned()),
+    ];
+    for (flags, message) in cases {
+        table.row(&place, &[&["replay", "trace.jsonl"], *flags].concat(), message);
+    }
+    table.finish(10);
+}
+
+#[test]
+fn rows_that_wait_for_each_other_are_named() {
+    let (place, mut table) = (Place::new(), Table::default());
+    let row = |id: &str, on: &str| {
+        format!("{{\"request_id\":\"{id}\",\"output_length\":1,\"hash_ids\":[1],\"wait_for\":[\"{on}\"]}}\n")
+    };
+    place.file("trace.jsonl", [row("a", "b"), row("b", "a")].concat());
+    let message = "trace.jsonl:1: wait_for: `b` is out of range (allowed: no cycle; found `a`, `b`, `a`, each waiting \
+                   for the next)";
+    table.row(&place, &["replay", "trace.jsonl", "--trace-format", "agentic_mooncake"], message);
+    table.row(&place, &["trace", "stats", "trace.jsonl", "--trace-format", "agentic_mooncake"], message);
+    place.file("trace.jsonl", row("a", "x"));
+    let message = "trace.jsonl:1: wait_for: `x` is out of range (allowed: the request_id of a row)";
+    table.row(&place, &["replay", "trace.jsonl", "--trace-format", "agentic_mooncake"], message);
+    table.finish(3);
+}

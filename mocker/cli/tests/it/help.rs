@@ -30,7 +30,7 @@ fn docs_cli_md_holds_the_help_of_every_command() {
                     do not edit.\n"
             .to_owned();
     describe(&Place::new(), &[], &mut page);
-    assert_eq!(page.matches("\n## ").count(), 9, "{page}");
+    assert_eq!(page.matches("\n## ").count(), 10, "{page}");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
     golden::assert_equal(&file, &page);
 }

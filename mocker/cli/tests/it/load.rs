@@ -37,7 +37,7 @@ const BAD: &[(&[&str], &str)] = &[
     (&["--fail-on-sla", "0.9"], "--fail-on-sla: needs --sla-ttft-ms, --sla-itl-ms or --sla-e2e-ms"),
     (&["--lenient"], "--lenient: has no effect without a trace file"),
     (&["--arrival-speedup-ratio", "2"], "--arrival-speedup-ratio: has no effect without a trace file"),
-    (&["--trace-num-prefix-groups", "2"], "--trace-num-prefix-groups: belongs to --trace-format applied_compute_agentic, which comes later"),
+    (&["--trace-num-prefix-groups", "2"], "--trace-num-prefix-groups: has no effect without a trace file"),
     (&["--report-json", "x", "--report-jsonl", "x"], "--report-json and --report-jsonl name the same file"),
 ];
 

@@ -31,4 +31,5 @@ mod streams;
 mod swarm;
 mod times;
 mod trace_commands;
+mod trajectories;
 mod up;

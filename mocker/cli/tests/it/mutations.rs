@@ -19,6 +19,8 @@ mod http_body;
 mod manifest;
 #[path = "../../../../fuzz/checks/npz.rs"]
 mod npz;
+#[path = "../../../../fuzz/checks/trace_graph.rs"]
+mod trace_graph;
 #[path = "../../../../fuzz/checks/trace_row.rs"]
 mod trace_row;
 #[path = "../../../../fuzz/checks/wire_frames.rs"]
@@ -140,6 +142,11 @@ fn mutated_profiles_never_panic() {
 #[test]
 fn mutated_trace_rows_never_panic_and_keep_their_limits() {
     run("trace_row", trace_row::check);
+}
+
+#[test]
+fn mutated_traces_of_agents_never_panic_and_come_to_their_end() {
+    run_understood("trace_graph", trace_graph::check);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::golden;
 use crate::place::{Place, assert_close, dynosim, number};
+use crate::refused::Table;
 
 /// Three rows, two of a session, the first block of all the same.
 const ROWS: &str = r#"{"session_id":"s","timestamp":1000,"input_length":1024,"output_length":10,"hash_ids":[1,2]}
@@ -108,4 +109,105 @@ fn sessions_have_ids_and_delays_in_place_of_timestamps() {
     assert!(rows.iter().all(|row| row["session_id"].is_string()));
     assert!(rows.iter().all(|row| row.get("timestamp").is_some() != row.get("delay_ms").is_some()));
     assert!(rows.iter().any(|row| row.get("delay_ms").is_some()));
+}
+
+#[test]
+fn traces_are_converted_and_mean_the_same() {
+    let place = Place::new();
+    place.run(&["trace", "generate", "-o", "trace.jsonl", "--requests", "300", "--sessions"]);
+    let ran = place.run(&[
+        "trace",
+        "convert",
+        "trace.jsonl",
+        "-o",
+        "graph.jsonl",
+        "--from",
+        "mooncake",
+        "--to",
+        "agentic_mooncake",
+    ]);
+    let note = "note: wrote 300 requests to graph.jsonl, --trace-block-size 512\n";
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", note));
+    let ran = place.run(&[
+        "trace",
+        "convert",
+        "graph.jsonl",
+        "-o",
+        "graph.jsonl",
+        "--from",
+        "agentic_mooncake",
+        "--to",
+        "agentic_mooncake",
+        "--versioned",
+    ]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(place.read("graph.jsonl").starts_with("{\"schema\":\"dynamo.agentic_mooncake\",\"version\":2,"));
+    let sessions = place.rows(&["trace.jsonl"]);
+    let graph = place.rows(&["graph.jsonl", "--trace-format", "agentic_mooncake"]);
+    assert_eq!(sessions.len(), graph.len());
+    for (session, graph) in sessions.iter().zip(&graph) {
+        for key in ["session_id", "turn_index", "uuid", "arrival_time_ms", "last_token_ms", "reused_input_tokens"] {
+            assert_eq!(session[key], graph[key], "{key}");
+        }
+    }
+    assert_eq!(place.names(), ["graph.jsonl", "report.json", "rows.jsonl", "trace.jsonl"]);
+}
+
+#[test]
+fn stats_read_every_format() {
+    let place = Place::new();
+    let applied = r#"{"num_turns":1,"input_prompt_length":90,"assistant_response_length":[1],"tool_call_output_length":[70],"tool_call_latency":[0.25],"final_assistant_response_length":7}"#;
+    place.file("applied.jsonl", applied);
+    let found = stats(&place, &["applied.jsonl", "--trace-format", "applied_compute_agentic"]);
+    assert_eq!(
+        (&found["requests"], &found["sessions"], &found["input_tokens"]["total"]),
+        (&2.into(), &1.into(), &251.into())
+    );
+    let ran = place.run(&[
+        "trace",
+        "convert",
+        "applied.jsonl",
+        "-o",
+        "-",
+        "--from",
+        "applied_compute_agentic",
+        "--to",
+        "mooncake",
+    ]);
+    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 2));
+    place.file(
+        "graph.jsonl",
+        r#"{"request_id":"a","timestamp":0,"output_length":1,"hash_ids":[1]}
+{"request_id":"b","session_id":"s","output_length":1,"hash_ids":[1],"wait_for":["a"],"delay":1500}"#,
+    );
+    let found = stats(&place, &["graph.jsonl", "--trace-format", "agentic_mooncake"]);
+    assert_eq!(found["requests"], 2);
+    assert_close(number(&found, "duration_s"), 1.5);
+}
+
+#[test]
+fn conversions_that_cannot_be_are_named_and_leave_nothing() {
+    let (place, mut table) = (Place::new(), Table::default());
+    place.file("trace.jsonl", ROWS);
+    let convert = |more: &[&'static str]| [&["trace", "convert", "trace.jsonl", "-o", "out.jsonl"], more].concat();
+    let pair = "azure to dynamo: cannot be converted (allowed: mooncake to mooncake-delta or agentic_mooncake; \
+                mooncake-delta, applied_compute_agentic or azure to mooncake; dynamo to mooncake or agentic_mooncake; \
+                agentic_mooncake to itself, from one form to the other)";
+    table.row(&place, &convert(&["--from", "azure", "--to", "dynamo"]), pair);
+    let versioned = "--versioned: has no effect without --to agentic_mooncake";
+    table.row(&place, &convert(&["--from", "mooncake", "--to", "mooncake-delta", "--versioned"]), versioned);
+    let sharing = "--trace-num-prefix-groups: has no effect without --from applied_compute_agentic";
+    let flags = ["--from", "mooncake", "--to", "mooncake-delta", "--trace-num-prefix-groups", "1"];
+    table.row(&place, &convert(&flags), sharing);
+    let size = "--trace-block-size: has no effect with --from azure, whose rows have no hash ids";
+    table.row(&place, &convert(&["--from", "azure", "--to", "mooncake", "--trace-block-size", "1"]), size);
+    let size = "--trace-block-size: 0 is out of range (allowed: 1 to 67108864)";
+    table.row(&place, &convert(&["--from", "mooncake", "--to", "mooncake-delta", "--trace-block-size", "0"]), size);
+    let row = "trace.jsonl:1: request.replay: missing (allowed: an object; the trace was made without it)";
+    place.file(
+        "trace.jsonl",
+        r#"{"schema":"dynamo.agent.trace.v1","event_type":"request_end","event_time_unix_ms":1,"request":{"request_id":"a"}}"#,
+    );
+    table.row(&place, &convert(&["--from", "dynamo", "--to", "mooncake"]), row);
+    table.finish(6);
 }

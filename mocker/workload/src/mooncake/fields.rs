@@ -132,7 +132,7 @@ fn prompt(input: Option<u32>, field: &'static str, rules: RowRules, hash_ids: &[
 }
 
 /// Milliseconds. Whole ones are exact; fractions are as exact as an f64 is.
-fn time(field: &'static str, value: &Scalar<'_>) -> Result<Nanos, RowError> {
+pub(crate) fn time(field: &'static str, value: &Scalar<'_>) -> Result<Nanos, RowError> {
     let allowed = || format!("0 to {MAX_TIME_MS} ms");
     match *value {
         Scalar::Unsigned(ms) if ms <= MAX_TIME_MS as u64 => Ok(Nanos(ms * 1_000_000)),
@@ -142,7 +142,7 @@ fn time(field: &'static str, value: &Scalar<'_>) -> Result<Nanos, RowError> {
     }
 }
 
-fn length(field: &'static str, value: &Scalar<'_>) -> Result<u32, RowError> {
+pub(crate) fn length(field: &'static str, value: &Scalar<'_>) -> Result<u32, RowError> {
     match *value {
         Scalar::Unsigned(length) => checked_length(field, length),
         Scalar::Negative(_) => Err(RowError::range(field, &value, "1 or more")),

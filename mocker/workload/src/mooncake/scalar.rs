@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 use crate::error::RowError;
 
@@ -35,6 +36,23 @@ impl fmt::Display for Scalar<'_> {
             Self::Text(text) => write!(f, "`{}…`", text.chars().take(QUOTE_MAX).collect::<String>()),
             Self::List => f.write_str("a list"),
             Self::Object => f.write_str("an object"),
+        }
+    }
+}
+
+impl<'a> From<&'a Value> for Scalar<'a> {
+    fn from(value: &'a Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::String(text) => Self::Text(Cow::Borrowed(text)),
+            Value::Array(_) => Self::List,
+            Value::Object(_) => Self::Object,
+            Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+                (Some(value), _) => Self::Unsigned(value),
+                (None, Some(value)) => Self::Negative(value),
+                (None, None) => Self::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
         }
     }
 }

@@ -242,7 +242,7 @@ fn bad_trace_options_are_named() {
         (TraceOptions { engine_block_size: 0, ..base }, "block_size: 0 is out of range (allowed: 1 to 67108864)"),
         (
             TraceOptions { format: TraceFormat::Dynamo, ..base },
-            "trace format `dynamo` comes in a later version (supported: mooncake, azure)",
+            "trace format `dynamo` is no list of sessions; `open` reads it",
         ),
     ];
     for (options, expected) in cases {

@@ -1,7 +1,11 @@
 //! Tests of the crate from outside.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod agent_sessions;
 mod bad_input;
+mod bad_rows;
+mod convert;
+mod graphs;
 mod public_traces;
 mod sessions;
 mod sources;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dynosim_load::limits::CONNECTIONS_MAX;
 use dynosim_load::{Answering, Endpoint, LoadConfig, PromptFormat, Target, TargetError, first_model};
-use dynosim_workload::Workload;
+use dynosim_workload::{TraceFormat, Workload};
 
 use super::flags::{EndpointKind, Flags, PromptKind};
 use crate::commands::run::{BlockSize, admission, out_of_range, span, within};
@@ -60,7 +60,10 @@ impl Setup {
             records: flags.output.report_jsonl.is_some(),
             target: target(flags)?,
         };
-        flags.workload.refuse_later()?;
+        if flags.workload.trace_format == TraceFormat::MooncakeDelta {
+            let why = "prompts go on from the outputs before, which here the server makes; convert it to mooncake";
+            return Err(Failure::input(format_args!("--trace-format mooncake-delta: {why}")));
+        }
         let workload = flags.workload.open(block_size, admission, printer, Failure::from)?;
         if flags.model.is_none() {
             config.model = first_model(&config.target)?;

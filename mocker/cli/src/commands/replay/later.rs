@@ -24,7 +24,7 @@ pub(crate) fn refuse(flags: &Flags) -> Result<(), Failure> {
     given.extend(aic(&flags.aic));
     match given.into_iter().find(|(given, ..)| *given) {
         Some((_, flag, why)) => Err(Failure::input(format_args!("{flag}: {why}"))),
-        None => flags.workload.refuse_later(),
+        None => Ok(()),
     }
 }
 

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dynosim_replay::Admission;
-use dynosim_workload::row::DEFAULT_TRACE_BLOCK_SIZE;
 use dynosim_workload::synthetic::{SessionArrivals, SharedPrefix, Synthetic, SyntheticOptions};
-use dynosim_workload::{Arrivals, Excess, RowRules, Trace, TraceFormat, TraceOptions, Workload, WorkloadError};
+use dynosim_workload::{Arrivals, Excess, OpenOptions, TraceFormat, Workload, WorkloadError, open};
 
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -21,13 +20,13 @@ pub(crate) const NO_HASH_IDS: &str = "has no effect with --trace-format azure, w
 /// What is sent
 #[derive(Debug, Args)]
 pub(crate) struct WorkloadFlags {
-    /// Trace file, `-` for standard input
+    /// Trace file, `-` for standard input; several with --trace-format dynamo
     #[arg(value_name = "TRACE_FILE", help_heading = "Workload: a trace")]
     pub(crate) trace_files: Vec<PathBuf>,
-    /// mooncake or azure; mooncake-delta, agentic_mooncake, applied_compute_agentic and dynamo come later
+    /// mooncake, mooncake-delta, agentic_mooncake, applied_compute_agentic, dynamo or azure
     #[arg(long, default_value_t, help_heading = "Workload: a trace")]
     pub(crate) trace_format: TraceFormat,
-    /// Tokens per hash id of the trace [default: 512]
+    /// Tokens per hash id of the trace [default: what the trace says, or 512]
     #[arg(long, help_heading = "Workload: a trace")]
     pub(crate) trace_block_size: Option<u32>,
     /// Divides all arrival gaps and delays of the trace
@@ -36,12 +35,15 @@ pub(crate) struct WorkloadFlags {
     /// Cut prompts that are longer than their hash ids cover, instead of refusing the trace
     #[arg(long, help_heading = "Workload: a trace")]
     pub(crate) lenient: bool,
-    /// For applied_compute_agentic: share of the first prompt that is shared (comes later)
+    /// For applied_compute_agentic: share of the first prompt's blocks that its group shares, 0 to 1 [default: 0]
     #[arg(long, help_heading = "Workload: a trace")]
     pub(crate) trace_shared_prefix_ratio: Option<f64>,
-    /// For applied_compute_agentic: groups that share (comes later)
+    /// For applied_compute_agentic: groups that share, line by line in turn; 0: none [default: 0]
     #[arg(long, help_heading = "Workload: a trace")]
     pub(crate) trace_num_prefix_groups: Option<u32>,
+    /// For agentic_mooncake and dynamo: plays side by side, whatever their times; a play is what hangs together
+    #[arg(long, help_heading = "Workload: a trace")]
+    pub(crate) agentic_lanes: Option<u32>,
 
     /// Prompt length of every request, tokens
     #[arg(long, help_heading = "Workload: synthetic")]
@@ -85,15 +87,6 @@ pub(crate) struct BlockSize {
 }
 
 impl WorkloadFlags {
-    /// Refuses flags whose trace format is not there yet.
-    pub(crate) fn refuse_later(&self) -> Result<(), Failure> {
-        let given = [
-            (self.trace_shared_prefix_ratio.is_some(), "--trace-shared-prefix-ratio"),
-            (self.trace_num_prefix_groups.is_some(), "--trace-num-prefix-groups"),
-        ];
-        refuse_given(&given, "belongs to --trace-format applied_compute_agentic, which comes later")
-    }
-
     /// Opens the trace, or prepares the synthetic workload; everything is checked. `refused` says what is wrong with an
     /// option that has no flag of its own name.
     pub(crate) fn open(
@@ -105,19 +98,17 @@ impl WorkloadFlags {
     ) -> Result<Box<dyn Workload>, Failure> {
         let sizes = [self.input_tokens, self.output_tokens, self.request_count];
         match (self.trace_files.as_slice(), sizes) {
-            ([file], [None, None, None]) => {
+            (files @ [_, ..], [None, None, None]) if files.len() == 1 || self.trace_format == TraceFormat::Dynamo => {
                 refuse_given(&self.synthetic_flags(), "has no effect with a trace file")?;
-                if self.trace_format == TraceFormat::Azure {
-                    refuse_given(&self.hash_id_flags(), NO_HASH_IDS)?;
-                }
-                let trace = Trace::open(file, &self.trace_options(block_size.trace, admission)).map_err(refused)?;
-                if trace.clamped_rows() > 0 {
+                self.check_format(admission)?;
+                let opened = open(files, &self.open_options(block_size.trace, admission)).map_err(refused)?;
+                if opened.clamped_rows > 0 {
                     printer.note(format_args!(
                         "{} rows had longer prompts than their hash ids cover and were cut",
-                        trace.clamped_rows()
+                        opened.clamped_rows
                     ));
                 }
-                Ok(Box::new(trace))
+                Ok(opened.workload)
             }
             ([], [Some(input_tokens), Some(output_tokens), Some(request_count)]) => {
                 refuse_given(&self.trace_flags(), "has no effect without a trace file")?;
@@ -127,9 +118,7 @@ impl WorkloadFlags {
                 let options = self.synthetic_options(block_size.synthetic, sizes);
                 Ok(Box::new(Synthetic::new(options).map_err(|error| refused(error.into()))?))
             }
-            ([_, _, ..], _) => {
-                Err(Failure::input("several trace files: only the dynamo format takes them, it comes later"))
-            }
+            ([_, _, ..], _) => Err(Failure::input("several trace files: only --trace-format dynamo takes them")),
             _ => Err(Failure::input(
                 "give either one trace file, or all of --input-tokens, --output-tokens, and --request-count",
             )),
@@ -154,17 +143,48 @@ impl WorkloadFlags {
         }
     }
 
-    fn trace_options(&self, engine_block_size: u32, admission: Admission) -> TraceOptions {
-        TraceOptions {
+    fn open_options(&self, engine_block_size: u32, admission: Admission) -> OpenOptions {
+        OpenOptions {
             format: self.trace_format,
-            rules: RowRules {
-                trace_block_size: self.trace_block_size.unwrap_or(DEFAULT_TRACE_BLOCK_SIZE),
-                excess: if self.lenient { Excess::Clamp } else { Excess::Reject },
-            },
+            trace_block_size: self.trace_block_size,
+            excess: if self.lenient { Excess::Clamp } else { Excess::Reject },
             engine_block_size,
             arrivals: if admission == Admission::Schedule { Arrivals::Timestamps } else { Arrivals::InOrder },
             arrival_speedup_ratio: self.arrival_speedup_ratio,
+            shared_prefix: SharedPrefix {
+                ratio: self.trace_shared_prefix_ratio.unwrap_or(0.0),
+                groups: self.trace_num_prefix_groups.unwrap_or(0),
+            },
+            lanes: self.agentic_lanes,
         }
+    }
+
+    /// Refuses flags that mean nothing to the format of the trace.
+    fn check_format(&self, admission: Admission) -> Result<(), Failure> {
+        let format = self.trace_format;
+        if format == TraceFormat::Azure {
+            refuse_given(&self.hash_id_flags(), NO_HASH_IDS)?;
+        }
+        if !matches!(format, TraceFormat::Mooncake | TraceFormat::MooncakeDelta) {
+            let why = format!("has no effect with --trace-format {format}, which has no such prompts or refuses them");
+            refuse_given(&[(self.lenient, "--lenient")], &why)?;
+        }
+        if format != TraceFormat::AppliedComputeAgentic {
+            refuse_given(&self.sharing_flags(), "has no effect without --trace-format applied_compute_agentic")?;
+        } else if admission == Admission::Schedule {
+            let why = "has no arrival times, so it needs --replay-concurrency";
+            return Err(Failure::input(format_args!("--trace-format {format}: {why}")));
+        }
+        if !format.is_graph() {
+            let why = "has no effect without --trace-format agentic_mooncake or dynamo";
+            refuse_given(&[(self.agentic_lanes.is_some(), "--agentic-lanes")], why)?;
+        }
+        let closed = admission != Admission::Schedule;
+        if closed && (format == TraceFormat::AgenticMooncake || self.agentic_lanes.is_some()) {
+            let why = "requests that wait for others say themselves when they are sent; --agentic-lanes limits plays";
+            return Err(Failure::input(format_args!("--replay-concurrency: {why}")));
+        }
+        Ok(())
     }
 
     fn synthetic_options(&self, block_size: u32, sizes: SyntheticOptions) -> SyntheticOptions {
@@ -200,13 +220,24 @@ impl WorkloadFlags {
         [(self.trace_block_size.is_some(), "--trace-block-size"), (self.lenient, "--lenient")]
     }
 
-    fn trace_flags(&self) -> [(bool, &'static str); 4] {
+    fn sharing_flags(&self) -> [(bool, &'static str); 2] {
+        [
+            (self.trace_shared_prefix_ratio.is_some(), "--trace-shared-prefix-ratio"),
+            (self.trace_num_prefix_groups.is_some(), "--trace-num-prefix-groups"),
+        ]
+    }
+
+    fn trace_flags(&self) -> [(bool, &'static str); 7] {
         let [trace_block_size, lenient] = self.hash_id_flags();
+        let [ratio, groups] = self.sharing_flags();
         [
             trace_block_size,
             lenient,
             (self.arrival_speedup_ratio.to_bits() != 1f64.to_bits(), "--arrival-speedup-ratio"),
             (self.trace_format != TraceFormat::default(), "--trace-format"),
+            ratio,
+            groups,
+            (self.agentic_lanes.is_some(), "--agentic-lanes"),
         ]
     }
 }
