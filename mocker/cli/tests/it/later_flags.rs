@@ -3,20 +3,12 @@
 use crate::place::Place;
 use crate::refused::{SMALL, Table};
 
-const KV_ROUTER: &str = "comes with the KV router; this version routes round_robin";
-const DISAGGREGATED: &str = "comes with disaggregated replay; this version replays aggregated workers";
 const PLANNER: &str = "comes with the planner in the loop";
 const AIC: &str = "comes with the AIC performance model";
 const AGENTIC: &str = "belongs to --trace-format applied_compute_agentic, which comes later";
 
 /// Flag, value, and what is said about it.
-const LATER: [(&str, &str, &str); 26] = [
-    ("--router-config", r#"{"router_queue_policy":"fcfs"}"#, KV_ROUTER),
-    ("--router-policy-config", "policy.yaml", KV_ROUTER),
-    ("--prefill-engine-args", r#"{"worker_type":"prefill"}"#, DISAGGREGATED),
-    ("--decode-engine-args", r#"{"worker_type":"decode"}"#, DISAGGREGATED),
-    ("--num-prefill-workers", "1", DISAGGREGATED),
-    ("--num-decode-workers", "1", DISAGGREGATED),
+const LATER: [(&str, &str, &str); 20] = [
     ("--planner-config", "{}", PLANNER),
     ("--benchmark-granularity", "8", PLANNER),
     ("--trace-shared-prefix-ratio", "0.0", AGENTIC),
@@ -47,7 +39,7 @@ fn every_published_flag_that_comes_later_is_refused_in_a_sentence() {
         let args = [&["replay"], &SMALL[..], &[flag, value]].concat();
         table.row(&place, &args, &format!("{flag}: {why}"));
     }
-    table.finish(26);
+    table.finish(20);
 }
 
 #[test]
@@ -57,8 +49,6 @@ fn every_published_value_that_comes_later_is_refused_in_a_sentence() {
     let mut table = Table::default();
     let online = "--replay-mode online: comes later; this version replays offline";
     table.row(&place, &["replay", "trace.jsonl", "--replay-mode", "online"], online);
-    let router = format!("--router-mode kv_router: {KV_ROUTER}");
-    table.row(&place, &["replay", "trace.jsonl", "--router-mode", "kv_router"], &router);
     for format in ["mooncake-delta", "agentic_mooncake", "applied_compute_agentic", "dynamo"] {
         let message = format!("trace format `{format}` comes in a later version (supported: mooncake, azure)");
         table.row(&place, &["replay", "trace.jsonl", "--trace-format", format], &message);
@@ -66,5 +56,5 @@ fn every_published_value_that_comes_later_is_refused_in_a_sentence() {
     }
     let several = "several trace files: only the dynamo format takes them, it comes later";
     table.row(&place, &["replay", "trace.jsonl", "trace.jsonl"], several);
-    table.finish(11);
+    table.finish(10);
 }
