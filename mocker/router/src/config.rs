@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::request::Decision;
+
 /// Why settings can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
@@ -73,6 +75,7 @@ pub enum SharedCache {
 }
 
 /// Settings of the router.
+#[allow(clippy::struct_excessive_bools, reason = "the published keys")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouterConfig {
@@ -278,6 +281,41 @@ impl RouterConfig {
     /// The weight of device blocks; an `overlap_score_weight` of 0 takes it away.
     pub fn credit(&self) -> f64 {
         if self.overlap_score_weight == Some(0.0) { 0.0 } else { self.overlap_score_credit }
+    }
+
+    /// Keys that are set and that change nothing here, so that whoever reads settings can say so.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let default = Self::default();
+        let mut keys = Vec::new();
+        let mut add = |key, set: bool| {
+            if set {
+                keys.push(key);
+            }
+        };
+        add("router_track_active_blocks", self.router_track_active_blocks != default.router_track_active_blocks);
+        add("router_tracking_hash", self.router_tracking_hash != default.router_tracking_hash);
+        add("router_tracking_key_file", self.router_tracking_key_file.is_some());
+        add("router_tracking_key_id", self.router_tracking_key_id.is_some());
+        add("router_approximate_cache_policy", self.router_approximate_cache_policy == CachePolicy::Lru);
+        add("router_event_threads", self.router_event_threads != default.router_event_threads);
+        add("use_remote_indexer", self.use_remote_indexer);
+        add("serve_indexer", self.serve_indexer);
+        add("enable_session_prefix_index", self.enable_session_prefix_index);
+        add("shared_cache_multiplier", self.shared_cache_multiplier.is_some());
+        add("shared_cache_type", self.shared_cache_type != SharedCache::None);
+        add("conditional_disagg_policy", self.conditional_disagg_policy.is_some());
+        keys
+    }
+
+    /// Whether a prompt is better computed where it is decoded, without the prefill pool (`conditional_disagg_*`): so little
+    /// of it is left to compute that one of the thresholds holds, and the decode rank is not busy. `decision` is that of the
+    /// decode pool.
+    pub fn skips_prefill_pool(&self, decision: &Decision, tokens: u32) -> bool {
+        let left = u64::from(decision.effective_prefill_tokens);
+        let few = self.conditional_disagg_eff_isl_threshold.is_some_and(|most| left <= most);
+        let share = left as f64 / f64::from(tokens.max(1));
+        let little = self.conditional_disagg_eff_isl_ratio_threshold.is_some_and(|most| share <= most);
+        self.conditional_disagg_enabled && (few || little) && decision.decode_busy != Some(true)
     }
 
     /// What a pool of prefill workers is routed by in offline runs.

@@ -126,6 +126,13 @@ impl Found {
     }
 }
 
+/// The block hash at a place.
+#[inline]
+fn name(tree: &Tree<Run>, place: Place) -> u64 {
+    let node = tree.node(place.node);
+    node.data.blocks[(place.depth - node.start) as usize]
+}
+
 /// The prefix index of one model.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -213,7 +220,7 @@ impl Index {
                 } else {
                     let run = Run { blocks: blocks.to_vec(), covers: Vec::with_capacity(1) };
                     let child = self.tree.add(node, tokens.to_vec(), run);
-                    self.places.add(child, self.tree.node(child).start, blocks);
+                    self.places.add(child, self.tree.node(child).start, blocks, |place| name(&self.tree, *place));
                     self.hold(slot, child, 0, blocks);
                 }
                 return;
@@ -231,9 +238,7 @@ impl Index {
     pub(crate) fn removed(&mut self, slot: Slot, blocks: &[u64]) -> Result<(), EventError> {
         let mut removing = std::mem::take(&mut self.removing);
         // All are looked up first: removing one forgets others, which the same event may name.
-        removing
-            .extend(blocks.iter().filter_map(|&hash| self.known(slot, hash).map(|place| (place.node, place.depth))));
-        let all = removing.len() == blocks.len();
+        let all = self.resolve(slot, blocks, &mut removing);
         for (node, depth) in removing.drain(..) {
             let run = self.tree.node_mut(node);
             // A node that is gone covers nothing.
@@ -245,6 +250,42 @@ impl Index {
         }
         self.removing = removing;
         if all { Ok(()) } else { Err(EventError::BlockNotFound) }
+    }
+
+    /// The runs of blocks, each with the first block that goes; says whether all are known.
+    fn resolve(&self, slot: Slot, blocks: &[u64], out: &mut Vec<(NodeId, u32)>) -> bool {
+        let mut all = true;
+        let mut last = None;
+        for &hash in blocks {
+            // Engines mostly remove neighbours, last ones first: those need no look into the table.
+            let place = last.and_then(|last| self.neighbour(slot, last, hash)).or_else(|| self.known(slot, hash));
+            let Some(Place { node, depth }) = place else {
+                all = false;
+                continue;
+            };
+            last = place;
+            match out.last_mut() {
+                Some((same, first)) if *same == node => *first = depth.min(*first),
+                _ => out.push((node, depth)),
+            }
+        }
+        all
+    }
+
+    /// The place of a block if it is next to another one that the rank holds.
+    fn neighbour(&self, slot: Slot, of: Place, hash: u64) -> Option<Place> {
+        let node = self.tree.node(of.node);
+        let at = (of.depth - node.start) as usize;
+        let is = |at: usize| node.data.blocks.get(at) == Some(&hash);
+        let at = if at > 0 && is(at - 1) {
+            at - 1
+        } else if is(at + 1) && (at as u32 + 1) < node.data.cover(slot) {
+            at + 1
+        } else {
+            return None;
+        };
+        let depth = node.start + at as u32;
+        self.places.plain().then_some(Place { node: of.node, depth })
     }
 
     /// All blocks of a rank are gone.
@@ -259,7 +300,7 @@ impl Index {
 
     /// The place of a block that a rank holds and knows under this name.
     fn known(&self, slot: Slot, hash: u64) -> Option<Place> {
-        self.places.all(hash).copied().find(|place| {
+        self.places.all(hash, |place| name(&self.tree, *place)).copied().find(|place| {
             let node = self.tree.node(place.node);
             place.depth - node.start < node.data.cover(slot) && !self.places.strange(slot, place.node, place.depth)
         })
@@ -287,7 +328,7 @@ impl Index {
 
     /// A name means the block stored last.
     fn forget_elsewhere(&mut self, slot: Slot, hash: u64, here: NodeId) {
-        let elsewhere = self.places.all(hash).copied().find(|place| {
+        let elsewhere = self.places.all(hash, |place| name(&self.tree, *place)).copied().find(|place| {
             let node = self.tree.node(place.node);
             let covered = place.depth - node.start < node.data.cover(slot);
             place.node != here && covered && !self.places.strange(slot, place.node, place.depth)
@@ -302,7 +343,7 @@ impl Index {
         let depth = run.start + run.hashes.len() as u32;
         run.hashes.extend_from_slice(tokens);
         run.data.blocks.extend_from_slice(blocks);
-        self.places.add(node, depth, blocks);
+        self.places.add(node, depth, blocks, |place| name(&self.tree, *place));
     }
 
     /// Splits a run; returns its first `len` blocks.

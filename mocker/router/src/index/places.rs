@@ -7,10 +7,9 @@ use hashbrown::HashTable;
 use super::Slot;
 use crate::tree::NodeId;
 
-/// Where a block is.
-#[derive(Clone, Copy, Debug)]
+/// Where a block is. Its hash is in its run: what is here is small, since most of the time goes into fetching it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    hash: u64,
     /// Its run.
     pub(super) node: NodeId,
     /// Blocks before it.
@@ -49,22 +48,23 @@ impl Places {
         !self.several && self.strange.is_empty()
     }
 
-    /// All places of a hash.
+    /// All places of a hash. `name` tells the hash of a place, here and below.
     #[inline]
-    pub(super) fn all(&self, hash: u64) -> impl Iterator<Item = &Place> {
-        self.table.iter_hash(spread(hash)).filter(move |place| place.hash == hash)
+    pub(super) fn all(&self, hash: u64, name: impl Fn(&Place) -> u64) -> impl Iterator<Item = &Place> {
+        self.table.iter_hash(spread(hash)).filter(move |place| name(place) == hash)
     }
 
     /// Blocks of a run, the first one at `depth`.
-    pub(super) fn add(&mut self, node: NodeId, depth: u32, blocks: &[u64]) {
-        self.table.reserve(blocks.len(), |place| spread(place.hash));
+    pub(super) fn add(&mut self, node: NodeId, depth: u32, blocks: &[u64], name: impl Fn(&Place) -> u64) {
+        let hasher = |place: &Place| spread(name(place));
+        self.table.reserve(blocks.len(), hasher);
         for (depth, &hash) in (depth..).zip(blocks) {
-            let place = Place { hash, node, depth };
-            match self.table.entry(spread(hash), |other| other.hash == hash, |place| spread(place.hash)) {
+            let place = Place { node, depth };
+            match self.table.entry(spread(hash), |other| name(other) == hash, hasher) {
                 hashbrown::hash_table::Entry::Vacant(entry) => drop(entry.insert(place)),
                 hashbrown::hash_table::Entry::Occupied(_) => {
                     self.several = true;
-                    self.table.insert_unique(spread(hash), place, |place| spread(place.hash));
+                    self.table.insert_unique(spread(hash), place, hasher);
                 }
             }
         }
@@ -73,8 +73,8 @@ impl Places {
     /// The blocks from `depth` on are in another run now.
     pub(super) fn rename(&mut self, from: NodeId, to: NodeId, depth: u32, blocks: &[u64]) {
         for (depth, &hash) in (depth..).zip(blocks) {
-            let here = |place: &Place| place.hash == hash && place.node == from && place.depth == depth;
-            if let Some(place) = self.table.find_mut(spread(hash), here) {
+            let here = Place { node: from, depth };
+            if let Some(place) = self.table.find_mut(spread(hash), |place| *place == here) {
                 place.node = to;
             }
         }
@@ -89,8 +89,8 @@ impl Places {
     /// The blocks from `depth` on are gone.
     pub(super) fn remove(&mut self, node: NodeId, depth: u32, blocks: &[u64]) {
         for (depth, &hash) in (depth..).zip(blocks) {
-            let here = |place: &Place| place.hash == hash && place.node == node && place.depth == depth;
-            if let Ok(entry) = self.table.find_entry(spread(hash), here) {
+            let here = Place { node, depth };
+            if let Ok(entry) = self.table.find_entry(spread(hash), |place| *place == here) {
                 entry.remove();
             }
         }

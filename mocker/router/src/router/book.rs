@@ -110,4 +110,18 @@ impl Router {
     pub fn open_requests(&self) -> usize {
         self.open.len()
     }
+
+    /// Ends requests that began more than `age` ago: whoever had them may have died. Returns how many.
+    pub fn forget_older(&mut self, now: Nanos, age: Nanos) -> usize {
+        let old = self.open.iter().filter(|(_, booking)| now.since(booking.since) > age).map(|(&id, _)| id);
+        let mut old: Vec<u64> = old.collect();
+        old.sort_unstable();
+        for id in &old {
+            if let Some(booking) = self.open.remove(id) {
+                self.loads.end(now, *id, &booking);
+            }
+        }
+        self.drain(now);
+        old.len()
+    }
 }

@@ -1,4 +1,5 @@
 //! Properties of the router as a whole.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod config;
 mod index;
