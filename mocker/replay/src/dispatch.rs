@@ -42,6 +42,9 @@ impl Replay<'_> {
         self.look(pool);
         let Some(router) = &mut self.pools.get_mut(pool).router else { return };
         let turn = &self.lives.get(id).turn;
+        if self.explain == Some(turn.row) {
+            router.watch(id);
+        }
         let class = turn.policy_class.and_then(|class| self.workload.policy_class_name(class));
         match router.submit(self.now, id, turn, self.lives.hashes(id), class) {
             Ok(Some(decision)) => self.follow(pool, id, &decision),
@@ -73,12 +76,14 @@ impl Replay<'_> {
 
     /// Sends a request to the worker that the router has chosen.
     fn follow(&mut self, pool: usize, id: LiveId, decision: &Decision) {
-        let state = self.pools.get(pool);
+        let state = self.pools.get_mut(pool);
         let first = state.workers.start;
-        let Some(router) = &state.router else { return };
+        let Some(router) = &mut state.router else { return };
         let live = self.lives.get_mut(id);
-        if self.explain == Some(live.turn.row) {
-            self.collector.explanations.push(explain::text(state.stage, &router.explain(decision)));
+        if self.explain == Some(live.turn.row)
+            && let Some(explanation) = router.take_explanation()
+        {
+            self.collector.explanations.push(explain::text(state.stage, &explanation));
         }
         let blocks = decision.matched.device + decision.matched.host + decision.matched.disk;
         let overlap = Some((blocks * router.block_size).min(live.turn.input_tokens));

@@ -188,9 +188,14 @@ impl KvRouter {
         self.router.admissions()
     }
 
-    /// The cost of every worker at the last choice, and why the chosen one won.
-    pub(crate) fn explain(&self, decision: &Decision) -> Explanation {
-        self.router.explain(decision)
+    /// The choice for a request is to be explained.
+    pub(crate) fn watch(&mut self, id: LiveId) {
+        self.router.watch(id.0.into());
+    }
+
+    /// The cost of every worker at that choice.
+    pub(crate) fn take_explanation(&mut self) -> Option<Explanation> {
+        self.router.take_explanation()
     }
 }
 

@@ -65,7 +65,7 @@ fn the_router_is_the_frontends() {
     let config = r#"{"router_temperature":0.5,"use_kv_events":false}"#;
     let args = format!(r#"{{"planner_profile_data":"{PROFILE}"}}"#);
     let router = ["--router-mode", "kv_router", "--router-config", config, "--num-workers", "3"];
-    let flags = place.rows(&[&router, &["--extra-engine-args", &args], &load[..]].concat());
+    let flags = place.rows(&[&router[..], &["--extra-engine-args", &args], &load].concat());
     assert_eq!(place.jsonl("graph.jsonl"), flags);
 }
 

@@ -90,3 +90,17 @@ fn a_choice_is_explained_with_the_cost_of_every_worker() {
     assert!(text.contains("prefill pool") && text.contains("decode pool"), "{text}");
     assert_eq!(explained(aggregated(Kind::Vllm, 3, 1000), 2), None);
 }
+
+#[test]
+fn a_choice_is_explained_as_it_was_made_after_a_wait() {
+    // All wait for the first prompt and then leave the queue together: a rank is busy only above so many tokens.
+    let visits = [visit(0.0, 1, 1000, 9), visit(1.0, 1, 1000, 9), visit(2.0, 2, 100, 9), visit(3.0, 3, 100, 9)];
+    let routing = || kv(|config| config.router_queue_threshold = Some(0.05));
+    for (row, cached) in [(1, 62), (2, 0)] {
+        let config = ReplayConfig { explain: Some(row), ..config(aggregated(Kind::Vllm, 1, 1000), routing()) };
+        let text = run(config, &visits).explanation.expect("it was routed");
+        let line = text.lines().find(|line| line.starts_with('*')).expect("a winner");
+        let columns: Vec<_> = line.split_whitespace().collect();
+        assert_eq!(columns[4], cached.to_string(), "{text}");
+    }
+}
