@@ -66,8 +66,8 @@ impl RouterArgs {
         }
         let policy = policy(flags, &mut config, &source)?;
         let lag = flags.kv_event_lag_ms.unwrap_or(0.0);
-        let event_lag =
-            span("--kv-event-lag-ms", lag / 1e3).map_err(|_| out_of_range("--kv-event-lag-ms", &lag, "0 to 3.2e12"))?;
+        let event_lag = span("--kv-event-lag-ms", lag / 1e3)
+            .map_err(|_| out_of_range("--kv-event-lag-ms", &lag, "0 to 3200000000000"))?;
         let seed = flags.router_seed.unwrap_or(SEED);
         Ok(Routing::Kv(Box::new(KvRouting { config, policy, seed, event_lag })))
     }
