@@ -151,11 +151,13 @@ impl KvRouter {
         // The hashes of a planned output may follow those of the prompt.
         let full = (turn.input_tokens / self.block_size) as usize;
         let prompt = &hashes[..full.min(hashes.len())];
+        // Without the blocks of open requests, costs come from prompts alone.
+        let held = if self.router.config().router_track_active_blocks { prompt } else { &[] };
         let request = Request {
             priority_jump: f64::from(turn.priority.max(0)),
             strict_priority: turn.strict_priority,
             policy_class: class,
-            ..Request::new(turn.input_tokens, prompt, prompt)
+            ..Request::new(turn.input_tokens, prompt, held)
         };
         match self.router.submit(now, id.0.into(), &request)? {
             Submitted::Admitted(decision) => Ok(Some(decision)),
