@@ -73,6 +73,7 @@ impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::Workload(error) => error.into(),
+            ReplayError::Router(error) => Self::input(error),
             ReplayError::Stuck { .. } => Self::bug(error),
         }
     }

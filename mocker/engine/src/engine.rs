@@ -5,6 +5,8 @@
 //! go at any time between. A request that arrives during a run cuts it short ([`Engine::submit`] says so by the new end
 //! of [`Engine::busy_until`]), so it waits for the pass in progress and no longer, as it would without runs.
 
+mod settle;
+
 use crate::pass::{KvEvents, Pass, PrefillBatch, Queued, Scheduler, Steady};
 use crate::request::{Rejection, Request, RequestId, Role};
 use crate::time::Nanos;
@@ -191,6 +193,10 @@ pub struct Engine {
     kv_capacity_tokens: u64,
     role: Role,
     step: Step,
+    /// The part of a run that was settled, until the next one is; kept for its buffers.
+    settled: Step,
+    /// Ends of passes that go on when a part of their run is settled; kept for its buffer.
+    planned: Vec<Nanos>,
     activity: Activity,
     /// Async scheduling: the passes that were decided before the output of the one in progress is known, per rank.
     ahead: Option<Vec<Ahead>>,
@@ -218,6 +224,8 @@ impl Engine {
             ranks: (0..config.dp_size).map(|_| rank()).collect(),
             ahead: asynchronous.then(|| (0..config.dp_size).map(|_| ahead()).collect()),
             step: Step { ranks: (0..config.dp_size).map(|_| pass()).collect(), ..Step::default() },
+            settled: Step { ranks: (0..config.dp_size).map(|_| pass()).collect(), ..Step::default() },
+            planned: Vec::new(),
             timing: config.timing,
             kv_capacity_tokens: config.kv_capacity_tokens,
             role: config.role,
@@ -419,7 +427,12 @@ impl Engine {
     /// Adds the lengths behind each pass to the steps from now on ([`Pass::detail`]).
     pub fn report_detail(&mut self) {
         let ahead = self.ahead.iter_mut().flatten().map(|ahead| &mut ahead.pass);
-        self.step.ranks.iter_mut().chain(ahead).for_each(|pass| pass.detail.enabled = true);
+        self.step
+            .ranks
+            .iter_mut()
+            .chain(&mut self.settled.ranks)
+            .chain(ahead)
+            .for_each(|pass| pass.detail.enabled = true);
     }
 
     fn steady(&self) -> Option<Steady> {

@@ -1,10 +1,11 @@
 //! Turns steps into samples: the times at which each request got its tokens.
 
-use dynosim_engine::{Nanos, Reasoning, Step};
+use dynosim_engine::{Admission, Nanos, Pass, Reasoning, Step};
 
 use crate::digest::{Digest, Happened};
 use crate::live::{Live, LiveId, LiveRequests};
-use crate::records::{Record, TerminalStatus, uuid_of};
+use crate::pools::Stage;
+use crate::records::{Record, TerminalStatus};
 use crate::samples::{Samples, Weighted};
 use crate::sla::Sla;
 
@@ -15,6 +16,8 @@ pub(crate) struct Collector {
     pub(crate) digest: Digest,
     /// Rows per request, if wanted.
     pub(crate) records: Option<Vec<Record>>,
+    /// Choices of routers that were to be explained.
+    pub(crate) explanations: Vec<String>,
     pub(crate) reasoning: Option<Reasoning>,
     pub(crate) requests: u64,
     pub(crate) completed: u64,
@@ -38,24 +41,44 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
+    /// A step of a worker is over.
+    pub(crate) fn step_ended(&mut self, step: &Step, worker: u32) {
+        self.digest.add(step.end(), Happened::StepEnded, u64::from(worker));
+    }
+
     /// Records one rank's part of a finished step; `slots` finds the request of a scheduler's slot.
-    pub(crate) fn rank_step(&mut self, step: &Step, rank: usize, slots: &[LiveId], lives: &mut LiveRequests) {
+    pub(crate) fn rank_step(
+        &mut self,
+        step: &Step,
+        rank: usize,
+        slots: &[LiveId],
+        lives: &mut LiveRequests,
+        stage: Stage,
+    ) {
         let pass = &step.ranks[rank];
-        let Some(&first_end) = step.ends.first() else { return };
+        if step.ends.is_empty() {
+            return;
+        }
         self.passes += step.ends.len() as u64;
-        self.prefill_tokens += pass.prefill.new_tokens;
+        // A decode worker computes only what nobody else has.
+        let prefill = if stage == Stage::Decode { &pass.local_prefill } else { &pass.prefill };
+        self.prefill_tokens += prefill.new_tokens;
         self.preemptions += pass.preempted.len() as u64;
         for preempted in &pass.preempted {
             self.digest.add(step.end(), Happened::Preempted, u64::from(preempted.0));
         }
         for admission in &pass.admitted {
-            let live = lives.get_mut(slots[admission.request.index()]);
-            live.last_cached = admission.cached_tokens.min(live.turn.input_tokens);
-            if live.first_admit.is_none() {
-                live.first_admit = Some(step.start);
-                live.first_cached = live.last_cached;
-            }
+            note_admission(lives.get_mut(slots[admission.request.index()]), admission, step.start, stage);
         }
+        // The token that a prefill worker makes is not seen by the client.
+        if stage != Stage::Prefill {
+            self.emissions(step, pass, slots, lives);
+        }
+    }
+
+    /// Records the tokens of a step.
+    fn emissions(&mut self, step: &Step, pass: &Pass, slots: &[LiveId], lives: &mut LiveRequests) {
+        let first_end = step.ends[0];
         // Requests that got their last token as this step began share the durations of its passes.
         let mut in_step = 0;
         for emission in &pass.emitted {
@@ -90,6 +113,7 @@ impl Collector {
             sla: _,
             digest,
             records,
+            explanations,
             reasoning: _,
             requests,
             completed,
@@ -115,6 +139,7 @@ impl Collector {
         if let (Some(own), Some(mut others)) = (&mut self.records, records) {
             own.append(&mut others);
         }
+        self.explanations.extend(explanations);
         self.requests += requests;
         self.completed += completed;
         self.rejected += rejected;
@@ -172,42 +197,22 @@ impl Collector {
         status: TerminalStatus,
         rejection: Option<String>,
     ) {
-        let Some(records) = &mut self.records else { return };
-        let ms = |at: Nanos| at.as_ms();
-        let first = (live.tokens > 0).then_some(live.first_token);
-        let last = (live.tokens > 0).then_some(live.last_token);
-        let more = live.tokens > 1;
-        let thinking = self.reasoning.as_ref().map(|reasoning| reasoning.thinking_tokens(live.tokens));
-        records.push(Record {
-            session_id: session(),
-            turn_index: live.turn.turn,
-            uuid: uuid_of(live.turn.row),
-            arrival_time_ms: ms(live.arrival),
-            first_admit_ms: live.first_admit.map(ms),
-            first_token_ms: first.map(ms),
-            last_token_ms: last.map(ms),
-            ttft_ms: first.map(|at| ms(at - live.arrival)),
-            ttst_ms: more.then(|| ms(live.second_token - live.first_token)),
-            e2e_latency_ms: last.map(|at| ms(at - live.arrival)),
-            itl_ms: more.then(|| ms(live.last_token - live.first_token) / f64::from(live.tokens - 1)),
-            input_length: live.turn.input_tokens,
-            output_length: live.tokens,
-            reused_input_tokens: live.last_cached,
-            prefill_worker_idx: None,
-            decode_worker_idx: live.worker.filter(|_| status != TerminalStatus::Rejected),
-            prefill_admit_ms: None,
-            source_held_ms: None,
-            destination_reserved_ms: None,
-            destination_activated_ms: None,
-            decode_admit_ms: None,
-            source_released_ms: None,
-            decode_reused_input_tokens: None,
-            prefill_route_overlap_tokens: None,
-            decode_route_overlap_tokens: None,
-            reasoning_output_tokens: thinking,
-            terminal_status: status,
-            rejection,
-        });
+        if let Some(records) = &mut self.records {
+            records.push(Record::new(live, session(), status, rejection, self.reasoning.as_ref()));
+        }
+    }
+}
+
+/// Notes that a request has entered a running batch.
+fn note_admission(live: &mut Live, admission: &Admission, at: Nanos, stage: Stage) {
+    if stage == Stage::Decode {
+        live.course.decode_admit.get_or_insert(at);
+        return;
+    }
+    live.last_cached = admission.cached_tokens.min(live.turn.input_tokens);
+    if live.first_admit.is_none() {
+        live.first_admit = Some(at);
+        live.first_cached = live.last_cached;
     }
 }
 
@@ -228,7 +233,7 @@ fn note_tokens(live: &mut Live, per_pass: u32, step: &Step) {
 
 #[cfg(test)]
 mod tests {
-    use dynosim_engine::{Emission, Pass, RequestId};
+    use dynosim_engine::{Emission, RequestId};
 
     use super::*;
 
@@ -238,7 +243,8 @@ mod tests {
         let ms = |ms: f64| Nanos::from_ms(ms);
         let mut lives = LiveRequests::default();
         let mut live = |tokens, last: f64| {
-            lives.insert(Live { tokens, first_token: ms(50.0), last_token: ms(last), ..Live::default() })
+            let live = Live { tokens, first_token: ms(50.0), last_token: ms(last), ..Live::default() };
+            lives.insert(live, Vec::new())
         };
         let slots = [
             live(1, 100.0), // was in the pass before: gaps 10 10 10
@@ -254,7 +260,7 @@ mod tests {
             ranks: vec![Pass { emitted, ..Pass::default() }],
         };
         let mut collector = Collector::default();
-        collector.rank_step(&step, 0, &slots, &mut lives);
+        collector.rank_step(&step, 0, &slots, &mut lives, Stage::Whole);
 
         let gaps = collector.itl.summary_ms();
         assert_eq!((gaps.count, gaps.min, gaps.max), (14, 0.0, 50.0));

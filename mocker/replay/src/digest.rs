@@ -16,11 +16,15 @@ pub(crate) enum Happened {
     Tokens,
     Preempted,
     Completed,
+    Routed,
+    Held,
+    Reserved,
+    Activated,
 }
 
 impl Digest {
     pub(crate) fn add(&mut self, time: Nanos, what: Happened, subject: u64) {
-        self.0 = mix(mix(self.0, time.0), subject << 3 | what as u64);
+        self.0 = mix(mix(self.0, time.0), subject << 4 | what as u64);
     }
 
     /// Takes in the digest of what happened apart from this.

@@ -129,7 +129,7 @@ impl Measurement {
         report.put("failed_requests", self.failed);
         report.put("canceled_requests", self.canceled);
         report.put_distribution("send_lateness_ms", &self.lateness.summary_ms());
-        Outcome { report, records, digest }
+        Outcome { report, records, explanation: None, digest }
     }
 }
 

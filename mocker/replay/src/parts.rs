@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use dynosim_workload::{Part, Workload};
 
 use crate::collector::Collector;
+use crate::config::{Admission, Fleet, Pool, Progress, ReplayConfig, ReplayError, Routing};
 use crate::records::{Record, sort};
-use crate::replay::{Admission, Progress, Replay, ReplayConfig, ReplayError};
+use crate::replay::Replay;
 use crate::report::{Provision, Report};
 
 /// What a run gives.
@@ -21,46 +22,49 @@ pub struct Outcome {
     pub report: Report,
     /// Rows per request, sorted by arrival, if they were wanted.
     pub records: Option<Vec<Record>>,
+    /// What was asked for by [`ReplayConfig::explain`]: for each choice the cost of every worker and why one won.
+    pub explanation: Option<String>,
     /// Digest of all events: equal for equal runs.
     pub digest: u64,
 }
 
 /// Replays `workload` from its start, on at most `threads` threads.
 pub fn replay(
-    mut config: ReplayConfig,
+    config: ReplayConfig,
     workload: &mut dyn Workload,
     threads: usize,
     progress: Progress<'_>,
 ) -> Result<Outcome, ReplayError> {
-    let workers = config.engines.len();
-    let mut collector = if let Some(parts) = independent_parts(&config, workload) {
-        run_parts(&config, parts, threads, progress)?
-    } else {
-        let engines = std::mem::take(&mut config.engines);
-        Replay::new(&config, engines, 0, workload).run(progress)?
+    let mut collector = match independent_parts(&config, workload) {
+        Some((pool, parts)) => run_parts(&config, pool, parts, threads, progress)?,
+        None => Replay::new(&config, config.fleet.clone(), 0, workload)?.run(progress)?,
     };
     let digest = collector.digest.value();
     let mut records = collector.records.take();
     if let Some(records) = &mut records {
         sort(records);
     }
-    let provision = Provision::simulated(&config, workers);
-    Ok(Outcome { report: Report::new(provision, collector), records, digest })
+    let explanation = Some(collector.explanations.concat()).filter(|text| !text.is_empty());
+    let report = Report::new(Provision::simulated(&config), collector);
+    Ok(Outcome { report, records, explanation, digest })
 }
 
 type Source = Box<dyn Workload + Send>;
 
 /// One workload per worker, if nothing that a worker does can reach another.
-fn independent_parts(config: &ReplayConfig, workload: &dyn Workload) -> Option<Vec<Source>> {
-    let of = config.engines.len() as u32;
+fn independent_parts<'c>(config: &'c ReplayConfig, workload: &dyn Workload) -> Option<(&'c Pool, Vec<Source>)> {
+    let (Fleet::Aggregated(pool), Routing::RoundRobin) = (&config.fleet, &config.routing) else { return None };
+    let of = pool.engines.len() as u32;
     if of == 1 || config.admission != Admission::Schedule {
         return None;
     }
-    (0..of).map(|number| workload.part(Part { number, of })).collect()
+    let parts: Option<_> = (0..of).map(|number| workload.part(Part { number, of })).collect();
+    Some((pool, parts?))
 }
 
 fn run_parts(
     config: &ReplayConfig,
+    pool: &Pool,
     parts: Vec<Source>,
     threads: usize,
     progress: Progress<'_>,
@@ -73,14 +77,15 @@ fn run_parts(
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(mut source) = parts.get(number).and_then(take) else { return };
-            let engines = vec![config.engines[number].clone()];
+            let fleet = Fleet::Aggregated(Pool { engines: vec![pool.engines[number].clone()], ..*pool });
             let mut told = 0;
             let mut part_progress = |ended: u64| {
                 let all = done.fetch_add(ended - told, Ordering::Relaxed) + ended - told;
                 told = ended;
                 tell(all);
             };
-            let result = Replay::new(config, engines, number as u32, &mut *source).run(&mut part_progress);
+            let part = Replay::new(config, fleet, number as u32, &mut *source);
+            let result = part.and_then(|part| part.run(&mut part_progress));
             if let Ok(mut slot) = results[number].lock() {
                 *slot = Some(result);
             }
@@ -120,17 +125,23 @@ mod tests {
 
     fn config(workers: u32) -> ReplayConfig {
         let args = EngineArgs::from_json(r#"{"num_gpu_blocks": 40, "block_size": 16}"#).unwrap();
+        let engines = (0..workers).map(|worker| args.engine_config(worker.into(), Timing::default())).collect();
         ReplayConfig {
-            engines: (0..workers).map(|worker| args.engine_config(worker.into(), Timing::default())).collect(),
-            gpus_per_worker: 1,
+            fleet: Fleet::Aggregated(Pool {
+                engines,
+                max_num_batched_tokens: None,
+                gpus_per_worker: 1,
+                startup: Nanos::ZERO,
+            }),
+            routing: Routing::RoundRobin,
             admission: Admission::Schedule,
-            startup: Nanos::ZERO,
             end: None,
             sla: Sla { ttft_ms: Some(100.0), ..Sla::default() },
             records: true,
             kv_eviction_policy: "lineage",
             reasoning: None,
             horizon: Horizon::Run,
+            explain: None,
         }
     }
 
@@ -159,10 +170,11 @@ mod tests {
     #[test]
     fn parts_give_what_one_loop_over_all_workers_gives() {
         let (config, mut source) = (config(3), workload());
-        let whole = Replay::new(&config, config.engines.clone(), 0, &mut source).run(&mut |_| ()).unwrap();
+        let whole = Replay::new(&config, config.fleet.clone(), 0, &mut source).unwrap();
+        let whole = whole.run(&mut |_| ()).unwrap();
         let mut rows = whole.records.clone().unwrap();
         sort(&mut rows);
-        let whole = Report::new(Provision::simulated(&config, 3), whole);
+        let whole = Report::new(Provision::simulated(&config), whole);
         let parts = replay(config, &mut workload(), 2, &mut |_| ()).unwrap();
         assert_close(&parts.report.to_json(1.0), &whole.to_json(1.0));
         assert_eq!(serde_json::to_value(parts.records).unwrap(), serde_json::to_value(rows).unwrap());

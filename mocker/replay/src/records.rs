@@ -1,6 +1,9 @@
 //! One row per request, for `--report-jsonl`.
 
+use dynosim_engine::{Nanos, Reasoning};
 use serde::Serialize;
+
+use crate::live::{Course, Live};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -80,10 +83,65 @@ pub struct Record {
     pub rejection: Option<String>,
 }
 
+impl Record {
+    pub(crate) fn new(
+        live: &Live,
+        session_id: String,
+        terminal_status: TerminalStatus,
+        rejection: Option<String>,
+        reasoning: Option<&Reasoning>,
+    ) -> Self {
+        let ms = |at: Nanos| at.as_ms();
+        let first = (live.tokens > 0).then_some(live.first_token);
+        let last = (live.tokens > 0).then_some(live.last_token);
+        let more = live.tokens > 1;
+        let Course { prefill_worker, prefill_overlap, held, reserved, activated, decode_admit, decode_cached, .. } =
+            live.course;
+        Self {
+            session_id,
+            turn_index: live.turn.turn,
+            uuid: uuid_of(live.turn.row),
+            arrival_time_ms: ms(live.arrival),
+            first_admit_ms: live.first_admit.map(ms),
+            first_token_ms: first.map(ms),
+            last_token_ms: last.map(ms),
+            ttft_ms: first.map(|at| ms(at - live.arrival)),
+            ttst_ms: more.then(|| ms(live.second_token - live.first_token)),
+            e2e_latency_ms: last.map(|at| ms(at - live.arrival)),
+            itl_ms: more.then(|| ms(live.last_token - live.first_token) / f64::from(live.tokens - 1)),
+            input_length: live.turn.input_tokens,
+            output_length: live.tokens,
+            reused_input_tokens: live.last_cached,
+            prefill_worker_idx: prefill_worker,
+            decode_worker_idx: live.worker.filter(|_| terminal_status != TerminalStatus::Rejected),
+            prefill_admit_ms: prefill_worker.and(live.first_admit).map(ms),
+            source_held_ms: held.map(ms),
+            destination_reserved_ms: reserved.map(ms),
+            destination_activated_ms: activated.map(ms),
+            decode_admit_ms: decode_admit.map(ms),
+            source_released_ms: activated.map(ms),
+            decode_reused_input_tokens: decode_cached,
+            prefill_route_overlap_tokens: prefill_overlap,
+            decode_route_overlap_tokens: live.overlap,
+            reasoning_output_tokens: reasoning.map(|reasoning| reasoning.thinking_tokens(live.tokens)),
+            terminal_status,
+            rejection,
+        }
+    }
+}
+
 /// The UUID of the `row`-th request of the input (version 8: the number is its content).
 pub(crate) fn uuid_of(row: u64) -> String {
     let low = row & 0x3FFF_FFFF_FFFF_FFFF;
     format!("00000000-0000-8000-{:04x}-{:012x}", 0x8000 | (low >> 48), low & 0xFFFF_FFFF_FFFF)
+}
+
+/// The number of the request behind a UUID of [`Record::uuid`].
+pub fn row_of_uuid(uuid: &str) -> Option<u64> {
+    let low = uuid.strip_prefix("00000000-0000-8000-")?.split_once('-')?;
+    let (high, low) = (u64::from_str_radix(low.0, 16).ok()?, u64::from_str_radix(low.1, 16).ok()?);
+    let row = (high & 0x3FFF) << 48 | low;
+    (uuid_of(row) == uuid).then_some(row)
 }
 
 /// Sorts rows by arrival, then UUID.
@@ -100,5 +158,10 @@ mod tests {
         assert_eq!(uuid_of(0), "00000000-0000-8000-8000-000000000000");
         assert_eq!(uuid_of(255), "00000000-0000-8000-8000-0000000000ff");
         assert!(uuid_of(1 << 49) > uuid_of(3));
+        for row in [0, 255, 1 << 49] {
+            assert_eq!(row_of_uuid(&uuid_of(row)), Some(row));
+        }
+        assert_eq!(row_of_uuid("00000000-0000-8000-8000-0000000000FF"), None);
+        assert_eq!(row_of_uuid("255"), None);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::collector::Collector;
-use crate::replay::ReplayConfig;
+use crate::config::{Fleet, Pool, ReplayConfig};
 use crate::samples::{PERCENTILES, Summary};
 
 /// Latencies of a run, in milliseconds but for the last, which is in tokens per second.
@@ -22,10 +22,10 @@ pub(crate) struct Latencies {
 pub(crate) enum Provision {
     /// Simulated workers.
     Simulated {
-        /// How many.
-        workers: usize,
-        /// GPUs of one of them.
-        gpus_per_worker: u32,
+        /// Of a prefill pool.
+        prefill: Workers,
+        /// Of a decode pool, or of the only one.
+        decode: Workers,
         /// Eviction order of the KV cache.
         kv_eviction_policy: &'static str,
     },
@@ -36,10 +36,23 @@ pub(crate) enum Provision {
     },
 }
 
+/// Workers of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Workers {
+    /// How many.
+    count: usize,
+    /// GPUs of one of them.
+    gpus_per_worker: u32,
+}
+
 impl Provision {
-    pub(crate) fn simulated(config: &ReplayConfig, workers: usize) -> Self {
-        let (gpus_per_worker, kv_eviction_policy) = (config.gpus_per_worker, config.kv_eviction_policy);
-        Self::Simulated { workers, gpus_per_worker, kv_eviction_policy }
+    pub(crate) fn simulated(config: &ReplayConfig) -> Self {
+        let workers = |pool: &Pool| Workers { count: pool.engines.len(), gpus_per_worker: pool.gpus_per_worker };
+        let (prefill, decode) = match &config.fleet {
+            Fleet::Aggregated(pool) => (Workers::default(), workers(pool)),
+            Fleet::Disaggregated { prefill, decode, .. } => (workers(prefill), workers(decode)),
+        };
+        Self::Simulated { prefill, decode, kv_eviction_policy: config.kv_eviction_policy }
     }
 }
 
@@ -106,8 +119,8 @@ impl Report {
         report.add_distributions();
         report.add_totals(&collector);
         match provision {
-            Provision::Simulated { workers, gpus_per_worker, kv_eviction_policy } => {
-                report.add_workers(workers, gpus_per_worker, &collector);
+            Provision::Simulated { prefill, decode, kv_eviction_policy } => {
+                report.add_workers(prefill, decode, &collector);
                 report.put("kv_eviction_policy", kv_eviction_policy);
                 report.add_passes(&collector);
             }
@@ -212,13 +225,14 @@ impl Report {
         self.put("first_admission_prefix_cache_reused_ratio", self.first_reused_ratio);
     }
 
-    fn add_workers(&mut self, workers: usize, gpus_per_worker: u32, collector: &Collector) {
-        let worker_seconds = workers as f64 * collector.last_token.as_secs();
-        self.put("prefill_worker_seconds", 0.0);
-        self.put("decode_worker_seconds", worker_seconds);
-        self.put("prefill_gpus_per_worker", 0);
-        self.put("decode_gpus_per_worker", gpus_per_worker);
-        self.put("gpu_hours", worker_seconds * f64::from(gpus_per_worker) / 3600.0);
+    fn add_workers(&mut self, prefill: Workers, decode: Workers, collector: &Collector) {
+        let seconds = |pool: Workers| pool.count as f64 * collector.last_token.as_secs();
+        let gpu_seconds = |pool: Workers| seconds(pool) * f64::from(pool.gpus_per_worker);
+        self.put("prefill_worker_seconds", seconds(prefill));
+        self.put("decode_worker_seconds", seconds(decode));
+        self.put("prefill_gpus_per_worker", prefill.gpus_per_worker);
+        self.put("decode_gpus_per_worker", decode.gpus_per_worker);
+        self.put("gpu_hours", (gpu_seconds(prefill) + gpu_seconds(decode)) / 3600.0);
     }
 
     fn add_passes(&mut self, collector: &Collector) {

@@ -72,6 +72,9 @@ pub struct Router {
     choice: Choice,
     estimator: Option<Box<dyn PrefillEstimator>>,
     scratch: Scratch,
+    /// Whose choice is to be explained.
+    watched: Option<u64>,
+    explanation: Option<Explanation>,
 }
 
 impl std::fmt::Debug for Router {
@@ -118,6 +121,8 @@ impl Router {
             choice: Choice::new(config.router_temperature, seed),
             estimator: extras.estimator.filter(|_| timed),
             scratch: Scratch::default(),
+            watched: None,
+            explanation: None,
             config,
         })
     }

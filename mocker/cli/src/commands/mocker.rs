@@ -5,9 +5,11 @@ mod engine;
 mod flags;
 mod fleet;
 mod settings;
+mod simulated;
 mod system;
 
 pub(crate) use flags::Flags;
+pub(crate) use simulated::{Simulated, simulated};
 
 use dynosim_wire::discovery::MemStore;
 use tokio_util::sync::CancellationToken;

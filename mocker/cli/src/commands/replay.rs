@@ -1,7 +1,10 @@
 //! `dynosim replay`: one workload on one simulated configuration.
 
+mod engines;
 mod flags;
+mod graph;
 mod later;
+mod router;
 mod setup;
 
 pub(crate) use flags::Flags;
@@ -24,8 +27,21 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
     let wall_time_ms = now().duration_since(start).as_secs_f64() * 1e3;
     let saved = flags.output.write("dynamo_replay_report", &outcome, wall_time_ms)?;
     printer.result(Table { report: &outcome.report, wall_time_ms })?;
+    explain(flags, &outcome, printer)?;
     printer.result(format_args!("Saved full report to: {}\n", saved.display()))?;
     flags.sla.hold(&outcome.report)
+}
+
+/// Prints what was asked for by `--explain-request`.
+fn explain(flags: &Flags, outcome: &Outcome, printer: Printer) -> Result<(), Failure> {
+    match (&flags.explain_request, &outcome.explanation) {
+        (Some(id), Some(text)) => printer.result(format_args!("Request {id}\n{text}\n")),
+        (Some(id), None) => {
+            printer.note(format_args!("--explain-request {id}: no router has chosen a worker for this request"));
+            Ok(())
+        }
+        (None, _) => Ok(()),
+    }
 }
 
 fn simulate(flags: &Flags, printer: Printer) -> Result<Outcome, Failure> {

@@ -6,10 +6,14 @@ mod ports;
 mod processes;
 mod tasks;
 mod then;
+mod words;
+
+pub(crate) use self::plan::Part;
+pub(crate) use self::words::read_flags;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dynosim_api::Manifest;
 use dynosim_api::manifest::Resource;
@@ -68,9 +72,24 @@ pub(crate) fn run(flags: &Flags) -> Result<(), Failure> {
 }
 
 fn plan(flags: &Flags) -> Result<Plan, Failure> {
+    let settings = Settings {
+        http_host: flags.http_host.to_string(),
+        http_port: flags.http_port,
+        replicas: flags.replicas.iter().cloned().collect::<BTreeMap<_, _>>(),
+    };
+    plan_files(&flags.files, &settings)
+}
+
+/// The parts of the one graph in a manifest, for whom no network matters.
+pub(crate) fn planned(file: &Path) -> Result<Plan, Failure> {
+    let settings = Settings { http_host: "127.0.0.1".to_owned(), http_port: 0, replicas: BTreeMap::new() };
+    plan_files(&[file.to_owned()], &settings)
+}
+
+fn plan_files(files: &[PathBuf], settings: &Settings) -> Result<Plan, Failure> {
     let mut graphs = Vec::new();
     let mut notes = Vec::new();
-    for file in &flags.files {
+    for file in files {
         let manifest = read(file)?;
         graphs.extend(manifest.graphs.iter().map(Resource::graph));
         notes.extend(manifest.others.iter().map(|other| format!("{other}: left out, only a cluster has use for it")));
@@ -78,18 +97,13 @@ fn plan(flags: &Flags) -> Result<Plan, Failure> {
     if graphs.is_empty() {
         return Err(Failure::input("the manifest has no DynamoGraphDeployment"));
     }
-    let settings = Settings {
-        http_host: flags.http_host.to_string(),
-        http_port: flags.http_port,
-        replicas: flags.replicas.iter().cloned().collect::<BTreeMap<_, _>>(),
-    };
-    let mut plan = plan::plan(&graphs, &settings)?;
+    let mut plan = plan::plan(&graphs, settings)?;
     notes.append(&mut plan.notes);
     plan.notes = notes;
     Ok(plan)
 }
 
-fn read(file: &std::path::Path) -> Result<Manifest, Failure> {
+fn read(file: &Path) -> Result<Manifest, Failure> {
     let name = file.display();
     let text = if file.as_os_str() == "-" {
         std::io::read_to_string(std::io::stdin().lock())

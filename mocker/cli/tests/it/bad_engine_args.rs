@@ -34,12 +34,12 @@ const BAD: &[(&str, &str)] = &[
     (r#"{"startup_time":1e300}"#, "startup_time: 1e300 is out of range (allowed: 0 to 3200000000)"),
     (r#"{"num_gpu_blocks":4294967295}"#, "num_gpu_blocks: 4294967295 blocks on 1 ranks together are out of range (allowed: up to 268435456)"),
     (r#"{"block_size":4294967295}"#, "block_size: 4294967295 is out of range (allowed: 1 to 67108864)"),
-    (r#"{"worker_type":"prefill"}"#, "worker_type: prefill and decode engines belong to disaggregated replay, which comes later"),
-    (r#"{"is_decode":true}"#, "worker_type: prefill and decode engines belong to disaggregated replay, which comes later"),
-    (r#"{"bootstrap_port":5000}"#, "bootstrap_port: has no effect in an offline run of aggregated workers, remove it"),
+    (r#"{"worker_type":"prefill"}"#, "worker_type: workers of one pool do prefill and decode; for two pools give --prefill-engine-args and --decode-engine-args"),
+    (r#"{"is_decode":true}"#, "worker_type: workers of one pool do prefill and decode; for two pools give --prefill-engine-args and --decode-engine-args"),
+    (r#"{"bootstrap_port":5000}"#, "bootstrap_port: has no effect in an offline run, remove it"),
     (r#"{"kv_transfer_bandwidth":64.0}"#, "kv_transfer_bandwidth: has no effect in an offline run of aggregated workers, remove it"),
-    (r#"{"emit_kv_events":true}"#, "emit_kv_events: has no effect in an offline run of aggregated workers, remove it"),
-    (r#"{"router_queue_policy":"fcfs"}"#, "router_queue_policy: has no effect in an offline run of aggregated workers, remove it"),
+    (r#"{"emit_kv_events":true}"#, "emit_kv_events: has no effect in an offline run, remove it"),
+    (r#"{"router_queue_policy":"fcfs"}"#, "router_queue_policy: has no effect without --router-mode kv_router, remove it"),
 ];
 
 #[test]

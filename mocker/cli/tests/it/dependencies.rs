@@ -14,8 +14,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ("dynosim-workload", &["dynosim-engine"]),
     ("dynosim-replay", &["dynosim-engine", "dynosim-router", "dynosim-planner", "dynosim-workload"]),
     ("dynosim-wire", &["dynosim-engine", "dynosim-peers"]),
-    // The workload is its benchmark's.
-    ("dynosim-worker", &["dynosim-engine", "dynosim-workload", "dynosim-wire", "dynosim-peers"]),
+    ("dynosim-worker", &["dynosim-engine", "dynosim-wire", "dynosim-peers"]),
     ("dynosim-frontend", &["dynosim-engine", "dynosim-router", "dynosim-wire", "dynosim-peers"]),
     ("dynosim-load", &["dynosim-engine", "dynosim-workload", "dynosim-replay"]),
     (
@@ -46,7 +45,7 @@ const TODAY: [(&str, &[&str]); 10] = [
     ("dynosim-engine", &[]),
     ("dynosim-router", &["dynosim-engine"]),
     ("dynosim-workload", &["dynosim-engine"]),
-    ("dynosim-replay", &["dynosim-engine", "dynosim-workload"]),
+    ("dynosim-replay", &["dynosim-engine", "dynosim-router", "dynosim-workload"]),
     ("dynosim-worker", &["dynosim-engine", "dynosim-wire"]),
     ("dynosim-frontend", &["dynosim-wire"]),
     ("dynosim-load", &["dynosim-replay", "dynosim-workload"]),
@@ -56,6 +55,7 @@ const TODAY: [(&str, &[&str]); 10] = [
         "dynosim",
         &[
             "dynosim-engine",
+            "dynosim-router",
             "dynosim-replay",
             "dynosim-workload",
             "dynosim-worker",

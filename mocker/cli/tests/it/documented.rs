@@ -77,3 +77,57 @@ fn sessions_of_a_trace_wait_for_delays_given_or_inferred() {
         assert!(number(turns[1], "reused_input_tokens") >= 960.0);
     }
 }
+
+#[test]
+fn a_trace_on_four_workers_behind_the_kv_router() {
+    let place = Place::new();
+    let row =
+        |at: u32, ids: &str| format!(r#"{{"timestamp":{at},"input_length":1755,"output_length":50,"hash_ids":{ids}}}"#);
+    let lines: Vec<_> = (0..40).map(|n| row(n * 300, if n % 3 == 0 { "[0,1,2,3]" } else { "[7,8,9,10]" })).collect();
+    place.file("trace.jsonl", lines.join("\n"));
+    let args = ["trace.jsonl", "--num-workers", "4", "--router-mode", "kv_router", "--trace-block-size", "512"];
+    let engine = ["--extra-engine-args", r#"{"block_size":64}"#];
+    for policy in ["fcfs", "lcfs", "wspt"] {
+        let router = format!(r#"{{"router_queue_policy":"{policy}","router_temperature":0.0}}"#);
+        let (report, notes) = run(&place, &[&args[..], &engine, &["--router-config", &router]].concat());
+        assert_eq!((&report["completed_requests"], notes.as_str()), (&40.into(), ""));
+        // All but the first of each prefix, of which only the last block is computed again.
+        assert!(number(&report, "prefix_cache_reused_ratio") > 0.9);
+    }
+}
+
+#[test]
+fn two_prefill_and_six_decode_workers() {
+    let args =
+        ["--input-tokens", "4096", "--output-tokens", "256", "--request-count", "100", "--replay-concurrency", "32"];
+    let pools = ["--num-prefill-workers", "2", "--num-decode-workers", "6", "--router-mode", "kv_router"];
+    let prefill = ["--prefill-engine-args", r#"{"worker_type":"prefill","block_size":512}"#];
+    let decode = ["--decode-engine-args", r#"{"worker_type":"decode","block_size":512}"#];
+    let router = ["--router-config", r#"{"router_queue_policy":"wspt"}"#, "--arrival-interval-ms", "1.0"];
+    let place = Place::new();
+    let (report, _) = run(&place, &[&args[..], &pools, &prefill, &decode, &router].concat());
+    assert_eq!((&report["completed_requests"], &report["total_output_tokens"]), (&100.into(), &25_600.into()));
+    assert_eq!((&report["prefill_gpus_per_worker"], &report["decode_gpus_per_worker"]), (&1.into(), &1.into()));
+    assert_eq!(report["committed_prefill_tokens"], 409_600);
+}
+
+#[test]
+fn a_choice_is_explained() {
+    let place = Place::new();
+    let args =
+        ["--input-tokens", "640", "--output-tokens", "4", "--request-count", "3", "--arrival-interval-ms", "500"];
+    let router =
+        ["--router-mode", "kv_router", "--num-workers", "3", "--shared-prefix-ratio", "1", "--num-prefix-groups", "1"];
+    for id in ["2", "00000000-0000-8000-8000-000000000002"] {
+        let command = [&["replay", "--report-json", "r.json", "--explain-request", id], &args[..], &router].concat();
+        let ran = place.run(&command);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{}", ran.stdout);
+        let (_, text) = ran.stdout.split_once(&format!("Request {id}\n")).expect("an explanation");
+        assert_eq!(
+            text.lines().filter(|line| line.starts_with(['*', ' ']) && !line.contains("rank")).count(),
+            3,
+            "{text}"
+        );
+        assert!(text.contains(": the lowest cost\n"), "{text}");
+    }
+}

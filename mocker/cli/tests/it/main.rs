@@ -6,6 +6,7 @@
 mod agreement;
 mod bad_engine_args;
 mod bad_flags;
+mod bad_pools;
 mod bad_profiles;
 mod bad_traces;
 
@@ -13,6 +14,7 @@ mod dependencies;
 mod documented;
 mod faults;
 mod golden;
+mod graphs;
 mod help;
 mod later_flags;
 mod limits;

@@ -71,6 +71,12 @@ const ENTRIES_MAX: usize = 500_000;
 
 /// Runs all visits through a new engine.
 pub(crate) fn drive(config: &EngineConfig, visits: &[Visit], horizon: Horizon) -> Log {
+    drive_watched(config, visits, horizon, &[])
+}
+
+/// The same, where somebody wants to know at some times what has happened by then.
+pub(crate) fn drive_watched(config: &EngineConfig, visits: &[Visit], horizon: Horizon, looks: &[Nanos]) -> Log {
+    let mut looks = looks.iter().copied().peekable();
     let mut engine = Engine::new(config.clone());
     let mut log = Log::default();
     let mut present: BTreeMap<Ticket, usize> = BTreeMap::new();
@@ -84,11 +90,19 @@ pub(crate) fn drive(config: &EngineConfig, visits: &[Visit], horizon: Horizon) -
     let mut idle_starts = 0;
     loop {
         let next = engine.busy_until().into_iter().chain(due.peek().map(|&(at, ..)| at)).min();
-        let Some(now) = next else { break };
+        let Some(next) = next else { break };
+        let now = looks.peek().map_or(next, |&look| look.min(next));
         assert!(log.entries.len() < ENTRIES_MAX, "the engine does not come to an end");
         if engine.busy_until() == Some(now) {
             let step = engine.finish().clone();
             write_down(&step, &mut present, &mut log);
+        }
+        while looks.next_if(|&look| look <= now).is_some() {
+            if let Some(step) = engine.settle(now) {
+                let step = step.clone();
+                assert!(step.end() <= now && engine.busy_until().is_none_or(|end| end > now));
+                write_down(&step, &mut present, &mut log);
+            }
         }
         while let Some((_, abort, index)) = due.next_if(|&(at, ..)| at <= now) {
             if abort {

@@ -1,9 +1,9 @@
 //! A run of many passes is the same as its passes one by one.
 
-use dynosim_engine::{EngineConfig, Horizon, SchedulerConfig, vllm};
+use dynosim_engine::{EngineConfig, Horizon, Nanos, SchedulerConfig, vllm};
 use proptest::prelude::*;
 
-use crate::drive::{Entry, drive, engine, engine_and_visits, visits};
+use crate::drive::{Entry, drive, drive_watched, engine, engine_and_visits, visits};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
@@ -13,6 +13,18 @@ proptest! {
         let one_by_one = drive(&config, &visits, Horizon::Pass);
         let at_once = drive(&config, &visits, Horizon::Run);
         prop_assert_eq!(one_by_one.difference(&at_once), None);
+    }
+
+    #[test]
+    fn looking_into_runs_changes_nothing(
+        (config, visits) in engine_and_visits(true),
+        mut looks in prop::collection::vec(0..2_000_000_000u64, 0..100),
+    ) {
+        looks.sort_unstable();
+        let looks: Vec<_> = looks.into_iter().map(Nanos).collect();
+        let one_by_one = drive(&config, &visits, Horizon::Pass);
+        let watched = drive_watched(&config, &visits, Horizon::Run, &looks);
+        prop_assert_eq!(one_by_one.difference(&watched), None);
     }
 
     #[test]

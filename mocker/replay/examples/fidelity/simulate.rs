@@ -2,7 +2,7 @@
 
 use dynosim_engine::timing::Linear;
 use dynosim_engine::{EngineArgs, Horizon, Nanos};
-use dynosim_replay::{Admission, ReplayConfig, Sla, replay};
+use dynosim_replay::{Admission, Fleet, Pool, ReplayConfig, Routing, Sla, replay};
 use serde_json::{Value, json};
 
 use crate::measured::{Measured, Requests};
@@ -60,17 +60,23 @@ impl Run {
         let args = self.args(timing);
         let timing = args.timing(&mut |path| std::fs::read(path)).expect("no profile to read");
         let engine = args.engine_config(0, timing);
-        let config = ReplayConfig {
+        let pool = Pool {
             engines: vec![engine],
+            max_num_batched_tokens: args.max_num_batched_tokens,
             gpus_per_worker: args.gpus() as u32,
-            admission: Admission::Schedule,
             startup: Nanos::ZERO,
+        };
+        let config = ReplayConfig {
+            fleet: Fleet::Aggregated(pool),
+            routing: Routing::RoundRobin,
+            admission: Admission::Schedule,
             end: None,
             sla: Sla::default(),
             records: true,
             kv_eviction_policy: args.eviction_name(),
             reasoning: None,
             horizon: Horizon::Run,
+            explain: None,
         };
         let mut workload = Requests::new(requests, BLOCK_SIZE);
         let outcome = replay(config, &mut workload, 1, &mut |_| {}).expect("a complete run");

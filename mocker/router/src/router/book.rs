@@ -17,6 +17,9 @@ impl Router {
 
     pub(super) fn decide_and_book(&mut self, now: Nanos, id: u64, request: &Request<'_>) -> Decision {
         let (slot, decision) = self.decide(now, request);
+        if self.watched == Some(id) {
+            self.explanation = Some(self.explain(&decision));
+        }
         self.book(now, (id, slot), request, decision.effective_prefill_tokens);
         decision
     }

@@ -44,6 +44,16 @@ impl Router {
         Explanation { decision: *decision, candidates: self.scratch.candidates.clone() }
     }
 
+    /// Keeps what the choice for a request is made from, whenever that is: it may have to wait.
+    pub fn watch(&mut self, id: u64) {
+        self.watched = Some(id);
+    }
+
+    /// What the choice for the watched request was made from, if it has been made since this was last asked.
+    pub fn take_explanation(&mut self) -> Option<Explanation> {
+        self.explanation.take()
+    }
+
     /// Cached blocks of a prompt on every schedulable rank, by worker and rank.
     pub fn overlap(&mut self, now: Nanos, block_hashes: &[u64], out: &mut Vec<(Target, Matched)>) {
         self.expire(now);

@@ -6,8 +6,6 @@ mod disaggregated;
 mod events;
 mod lifecycle;
 mod pace;
-mod pair;
-mod pair_times;
 mod published;
 mod requests;
 mod setup;

@@ -19,7 +19,7 @@ use crate::live::Env;
 use crate::printer::{Printer, Verbosity};
 
 /// Most workers of one process.
-const WORKERS_MAX: u32 = 4096;
+pub(super) const WORKERS_MAX: u32 = 4096;
 /// Time that running requests have to end (as published).
 const GRACE_S: u64 = 60;
 /// Namespace without `DYN_NAMESPACE`.
@@ -149,7 +149,7 @@ fn warn_deprecated(flags: &Flags) {
     }
 }
 
-fn mode(flags: &Flags) -> Result<Option<Mode>, Failure> {
+pub(super) fn mode(flags: &Flags) -> Result<Option<Mode>, Failure> {
     let old = match (flags.is_prefill_worker, flags.is_decode_worker) {
         (true, true) => {
             return Err(Failure::input("--is-prefill-worker and --is-decode-worker: a worker is one or the other"));
@@ -178,7 +178,7 @@ fn check_identities(runtime: &Runtime, workers: u32) -> Result<(), Failure> {
 }
 
 /// Refuses flags that change nothing beside the others.
-fn check_effects(flags: &Flags, args: &EngineArgs) -> Result<(), Failure> {
+pub(super) fn check_effects(flags: &Flags, args: &EngineArgs) -> Result<(), Failure> {
     let role = match args.worker_type {
         Role::Aggregated => "agg",
         Role::Prefill => "prefill",
@@ -251,7 +251,7 @@ fn endpoint(flags: &Flags, env: &Env, role: Role) -> Result<EndpointId, Failure>
 }
 
 /// KV bytes per token from the model's configuration, where a transfer wants them and nobody gave them.
-fn with_kv_bytes(args: EngineArgs, flags: &Flags, model: &ModelFiles) -> Result<EngineArgs, Failure> {
+pub(super) fn with_kv_bytes(args: EngineArgs, flags: &Flags, model: &ModelFiles) -> Result<EngineArgs, Failure> {
     if args.worker_type == Role::Aggregated || args.kv_bytes_per_token.is_some() {
         return Ok(args);
     }
@@ -337,7 +337,7 @@ fn cache_trace(env: &Env) -> Result<CacheTrace, Failure> {
     }
 }
 
-fn within(flag: &str, value: u32, most: u32) -> Result<u32, Failure> {
+pub(super) fn within(flag: &str, value: u32, most: u32) -> Result<u32, Failure> {
     if (1..=most).contains(&value) {
         Ok(value)
     } else {

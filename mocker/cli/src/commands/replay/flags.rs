@@ -36,6 +36,9 @@ pub(crate) struct Flags {
     #[command(flatten)]
     pub(crate) workload: WorkloadFlags,
 
+    /// Manifest of the graph that is simulated: its frontends' router, prefill and decode workers, replicas, engines
+    #[arg(long, short, value_name = "MANIFEST", help_heading = "Engines")]
+    pub(crate) file: Option<PathBuf>,
     /// Keep so many sessions in flight and ignore arrival times
     #[arg(long)]
     pub(crate) replay_concurrency: Option<u32>,
@@ -43,37 +46,46 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) max_sim_time_seconds: Option<f64>,
 
-    /// Settings of every worker's engine as a JSON object
+    /// Settings of every worker's engine as a JSON object; its workers do prefill and decode
     #[arg(long, value_name = "JSON", help_heading = "Engines")]
     pub(crate) extra_engine_args: Option<String>,
     /// Workers [default: 1]
     #[arg(long, help_heading = "Engines")]
     pub(crate) num_workers: Option<u32>,
-    /// Settings of a prefill engine (comes later)
+    /// Settings of every prefill worker's engine, "worker_type":"prefill" among them
     #[arg(long, value_name = "JSON", help_heading = "Engines")]
     pub(crate) prefill_engine_args: Option<String>,
-    /// Settings of a decode engine (comes later)
+    /// Settings of every decode worker's engine, "worker_type":"decode" among them
     #[arg(long, value_name = "JSON", help_heading = "Engines")]
     pub(crate) decode_engine_args: Option<String>,
-    /// Prefill workers (comes later)
+    /// Prefill workers [default: 1]
     #[arg(long, help_heading = "Engines")]
     pub(crate) num_prefill_workers: Option<u32>,
-    /// Decode workers (comes later)
+    /// Decode workers [default: 1]
     #[arg(long, help_heading = "Engines")]
     pub(crate) num_decode_workers: Option<u32>,
 
     /// online comes later
     #[arg(long, value_enum, default_value_t = ReplayMode::Offline)]
     pub(crate) replay_mode: ReplayMode,
-    /// kv_router comes later
-    #[arg(long, value_enum, default_value_t = RouterMode::RoundRobin, help_heading = "Router")]
-    pub(crate) router_mode: RouterMode,
-    /// Settings of the KV router (comes later)
+    /// How requests are spread over the workers of a pool [default: round_robin]
+    #[arg(long, value_enum, help_heading = "Router")]
+    pub(crate) router_mode: Option<RouterMode>,
+    /// Settings of the KV router as a JSON object
     #[arg(long, value_name = "JSON", help_heading = "Router")]
     pub(crate) router_config: Option<String>,
-    /// Policies of the KV router (comes later)
+    /// File with the classes of the KV router's queue
     #[arg(long, value_name = "FILE", help_heading = "Router")]
     pub(crate) router_policy_config: Option<PathBuf>,
+    /// The KV router sees changes of KV caches so long after the pass that made them [default: 0]
+    #[arg(long, value_name = "MS", help_heading = "Router")]
+    pub(crate) kv_event_lag_ms: Option<f64>,
+    /// Seeds the KV router's draws: among equal costs, and by temperature [default: 42]
+    #[arg(long, value_name = "SEED", help_heading = "Router")]
+    pub(crate) router_seed: Option<u64>,
+    /// Print the cost of every worker for this request (its number in the input from 0, or its uuid) and why one won
+    #[arg(long, value_name = "ID", help_heading = "Router")]
+    pub(crate) explain_request: Option<String>,
 
     /// Settings of the planner (comes later)
     #[arg(long, value_name = "JSON_OR_FILE", help_heading = "Planner")]

@@ -1,23 +1,14 @@
 //! Published flags whose part of the simulator is not there yet: refused in a sentence, never ignored.
 
-use super::flags::{AicFlags, Flags, ReplayMode, RouterMode};
+use super::flags::{AicFlags, Flags, ReplayMode};
 use crate::failure::Failure;
 
-const KV_ROUTER: &str = "comes with the KV router; this version routes round_robin";
-const DISAGGREGATED: &str = "comes with disaggregated replay; this version replays aggregated workers";
 const PLANNER: &str = "comes with the planner in the loop";
 const AIC: &str = "comes with the AIC performance model";
 
 pub(crate) fn refuse(flags: &Flags) -> Result<(), Failure> {
     let mut given = vec![
         (flags.replay_mode == ReplayMode::Online, "--replay-mode online", "comes later; this version replays offline"),
-        (flags.router_mode == RouterMode::KvRouter, "--router-mode kv_router", KV_ROUTER),
-        (flags.router_config.is_some(), "--router-config", KV_ROUTER),
-        (flags.router_policy_config.is_some(), "--router-policy-config", KV_ROUTER),
-        (flags.prefill_engine_args.is_some(), "--prefill-engine-args", DISAGGREGATED),
-        (flags.decode_engine_args.is_some(), "--decode-engine-args", DISAGGREGATED),
-        (flags.num_prefill_workers.is_some(), "--num-prefill-workers", DISAGGREGATED),
-        (flags.num_decode_workers.is_some(), "--num-decode-workers", DISAGGREGATED),
         (flags.planner_config.is_some(), "--planner-config", PLANNER),
         (flags.benchmark_granularity.is_some(), "--benchmark-granularity", PLANNER),
     ];

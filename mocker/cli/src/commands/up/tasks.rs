@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
 use dynosim_api::Program;
 use dynosim_wire::discovery::MemStore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{Part, Plan};
+use super::words::read_flags;
 use crate::commands::{frontend, mocker};
 use crate::failure::Failure;
 use crate::live::process::{Signals, log_to_stderr, runtime};
@@ -23,14 +23,6 @@ const READY_WITHIN: Duration = Duration::from_mins(1);
 enum Parsed {
     Frontend(Box<frontend::Flags>),
     Mocker(Box<mocker::Flags>),
-}
-
-/// Reads the flags of a command without its name before them.
-#[derive(Debug, Parser)]
-#[command(no_binary_name = true)]
-struct Bare<F: clap::Args> {
-    #[command(flatten)]
-    flags: F,
 }
 
 /// Runs until told to stop.
@@ -47,21 +39,10 @@ pub(super) fn run(plan: Plan, then: &[OsString], printer: Printer) -> Result<(),
 
 fn parse(part: Part) -> Result<(Part, Parsed), Failure> {
     let parsed = match part.program {
-        Program::Frontend => Parsed::Frontend(Box::new(read(&part)?)),
-        Program::Mocker => Parsed::Mocker(Box::new(read(&part)?)),
+        Program::Frontend => Parsed::Frontend(Box::new(read_flags(&part)?)),
+        Program::Mocker => Parsed::Mocker(Box::new(read_flags(&part)?)),
     };
     Ok((part, parsed))
-}
-
-fn read<F: clap::Args>(part: &Part) -> Result<F, Failure> {
-    let matches = Bare::<F>::command().try_get_matches_from(&part.flags);
-    let bare = matches.and_then(|matches| Bare::<F>::from_arg_matches(&matches)).map_err(|error| {
-        let text = error.to_string();
-        let text = text.trim_start_matches("error: ");
-        let first = text.split("\n\n").next().unwrap_or(text);
-        Failure::input(format_args!("{}: {}", part.label, first.trim_end()))
-    })?;
-    Ok(bare.flags)
 }
 
 async fn serve(parts: Vec<(Part, Parsed)>, then: &[OsString], printer: Printer) -> Result<(), Failure> {
