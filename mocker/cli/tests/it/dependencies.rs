@@ -47,7 +47,7 @@ const TODAY: [(&str, &[&str]); 10] = [
     ("dynosim-workload", &["dynosim-engine"]),
     ("dynosim-replay", &["dynosim-engine", "dynosim-workload"]),
     ("dynosim-worker", &["dynosim-engine", "dynosim-wire"]),
-    ("dynosim-frontend", &["dynosim-wire"]),
+    ("dynosim-frontend", &["dynosim-engine", "dynosim-router", "dynosim-wire"]),
     ("dynosim-load", &["dynosim-replay", "dynosim-workload"]),
     ("dynosim-api", &[]),
     ("dynosim-operator", &["dynosim-api"]),
@@ -56,6 +56,7 @@ const TODAY: [(&str, &[&str]); 10] = [
         &[
             "dynosim-engine",
             "dynosim-replay",
+            "dynosim-router",
             "dynosim-workload",
             "dynosim-worker",
             "dynosim-frontend",
