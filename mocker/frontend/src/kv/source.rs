@@ -34,6 +34,16 @@ pub(super) struct Source {
     metrics: Arc<KvMetrics>,
     /// The last event that the index contains; none: nothing is known of the cache.
     last: Option<u64>,
+    /// Metrics were told that the cache is known.
+    known: bool,
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if self.known {
+            self.metrics.known(false);
+        }
+    }
 }
 
 impl Source {
@@ -44,7 +54,7 @@ impl Source {
         client: RequestClient,
         metrics: Arc<KvMetrics>,
     ) -> Self {
-        Self { router, target, recovery, client, metrics, last: None }
+        Self { router, target, recovery, client, metrics, last: None, known: false }
     }
 
     /// Reads events until it is aborted.
@@ -100,7 +110,15 @@ impl Source {
         let id = event.event.event_id;
         if self.last.is_none_or(|last| id > last) {
             self.router.apply(self.target, event);
-            self.last = Some(id);
+            self.reached(id);
+        }
+    }
+
+    /// The index contains all events up to this one.
+    fn reached(&mut self, id: u64) {
+        self.last = Some(id);
+        if !std::mem::replace(&mut self.known, true) {
+            self.metrics.known(true);
         }
     }
 
@@ -128,7 +146,7 @@ impl Source {
             RecoveryResponse::TreeDump { events, last_event_id, .. } => {
                 self.router.clear(self.target);
                 events.iter().for_each(|event| self.router.apply(self.target, event));
-                self.last = Some(last_event_id);
+                self.reached(last_event_id);
                 self.metrics.recovered();
             }
             RecoveryResponse::Events { events, .. } => {

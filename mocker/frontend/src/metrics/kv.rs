@@ -33,6 +33,7 @@ pub(crate) struct KvMetrics {
     total: Histogram,
     gaps: IntCounter,
     recoveries: IntCounter,
+    sources: IntGauge,
 }
 
 /// Series of the router of one pool.
@@ -77,6 +78,7 @@ impl KvMetrics {
             total: step("total", "Milliseconds that the router took for a request, its queue left out")?,
             gaps: make.counter("dynosim_router_kv_event_gaps_total", "Batches of KV events with others missing before them")?,
             recoveries: make.counter("dynosim_router_kv_recoveries_total", "Answers of workers that told missed KV events")?,
+            sources: make.gauge("dynosim_router_kv_sources", "Ranks whose cached blocks are known")?,
         })
     }
 
@@ -105,6 +107,11 @@ impl KvMetrics {
     /// Events are missing.
     pub(crate) fn gap(&self) {
         self.gaps.inc();
+    }
+
+    /// The cached blocks of a rank are known from now on, or not any more.
+    pub(crate) fn known(&self, known: bool) {
+        self.sources.add(if known { 1 } else { -1 });
     }
 
     /// A worker told what was missing.

@@ -54,10 +54,11 @@ impl Cache {
             kv_state_endpoint: fake.endpoint.clone(),
             worker: WorkerRef { worker_id: fake.id, dp_rank: rank },
             publisher_id,
-            recovery_target: Some(target),
+            recovery_target: Some(target.clone()),
         };
         let source = SourceRecord { scope, topic: KV_EVENTS.to_owned(), publisher_id, metadata };
-        for record in [Record::EventChannel(publisher.record()), Record::EventSource(source)] {
+        let records = [Record::Endpoint(target), Record::EventChannel(publisher.record()), Record::EventSource(source)];
+        for record in records {
             fake.keys.push(fake.discovery.put(&record).await.unwrap());
         }
         Self { worker: fake.id, rank, publisher, log, next: 1 }

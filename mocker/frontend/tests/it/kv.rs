@@ -44,7 +44,7 @@ pub(crate) async fn until_metric(frontend: &Frontend, series: &str, value: f64) 
 }
 
 pub(crate) const APPLIED: &str = r#"dynamo_component_kv_cache_events_applied{event_type="stored",status="ok"}"#;
-const RECOVERED: &str = "dynosim_router_kv_recoveries_total";
+pub(crate) const KNOWN: &str = "dynosim_router_kv_sources";
 
 async fn fleet(store: &MemStore, card: &ModelCard, conducts: &[Conduct]) -> (Vec<Fake>, Vec<Cache>) {
     let (mut fakes, mut caches) = (Vec::new(), Vec::new());
@@ -67,7 +67,7 @@ async fn a_prompt_goes_where_it_is_cached_until_it_is_evicted() {
     let (fakes, mut caches) = fleet(&store, &card(WorkerType::Aggregated), &serve).await;
     let frontend = ready(kv(runtime(&store), &json!({}))).await;
     until_instances(&frontend, 6).await;
-    until_metric(&frontend, RECOVERED, 3.0).await;
+    until_metric(&frontend, KNOWN, 3.0).await;
     for (holder, name) in [(2, 1), (0, 2), (1, 3)] {
         let before = counts(&fakes);
         caches[holder].store(&prompt(name, 3));
@@ -81,7 +81,7 @@ async fn a_prompt_goes_where_it_is_cached_until_it_is_evicted() {
         assert_eq!(choices[0]["decision"]["matched"]["device"], 3);
         assert_eq!(choices[0]["candidates"].as_array().unwrap().len(), 3);
     }
-    let rate = r#"dynamo_component_router_kv_hit_rate_sum"#;
+    let rate = "dynamo_component_router_kv_hit_rate_sum";
     let page = get(frontend.address(), "/metrics").await.body;
     let sum = page.lines().find(|line| line.starts_with(rate) && line.contains("aggregated")).unwrap();
     assert!(sum.ends_with(" 11.25"), "15 prompts, three quarters of each: {sum}");
@@ -130,7 +130,7 @@ async fn a_frontend_that_starts_anew_knows_what_is_cached() {
     caches[1].store(&prompt(1, 5));
     for round in 1..3 {
         let frontend = ready(kv(runtime(&store), &json!({}))).await;
-        until_metric(&frontend, RECOVERED, 3.0).await;
+        until_metric(&frontend, KNOWN, 3.0).await;
         assert_eq!(post(frontend.address(), &asks(&prompt(1, 5), 2)).await.status, 200);
         assert_eq!(counts(&fakes), [0, round, 0]);
         assert_eq!(last_choices(&frontend).await[0]["decision"]["matched"]["device"], 5);
@@ -144,7 +144,7 @@ async fn events_that_were_lost_are_asked_for() {
     let (fakes, mut caches) = fleet(&store, &card(WorkerType::Aggregated), &[Conduct::Serve, Conduct::Serve]).await;
     let frontend = ready(kv(runtime(&store), &json!({}))).await;
     until_instances(&frontend, 4).await;
-    until_metric(&frontend, RECOVERED, 2.0).await;
+    until_metric(&frontend, KNOWN, 2.0).await;
     caches[0].store(&prompt(1, 2));
     until_metric(&frontend, APPLIED, 1.0).await;
     caches[0].remember(&prompt(2, 3));
@@ -162,7 +162,7 @@ async fn a_worker_that_goes_is_forgotten_and_starts_empty_when_another_comes() {
     let (mut fakes, mut caches) = fleet(&store, &card(WorkerType::Aggregated), &[Conduct::Serve, Conduct::Serve]).await;
     caches[0].store(&prompt(1, 4));
     let frontend = ready(kv(runtime(&store), &json!({}))).await;
-    until_metric(&frontend, RECOVERED, 2.0).await;
+    until_metric(&frontend, KNOWN, 2.0).await;
     fakes[0].leave().await;
     until_instances(&frontend, 2).await;
     assert_eq!(post(frontend.address(), &asks(&prompt(1, 4), 2)).await.status, 200);
@@ -234,7 +234,7 @@ async fn a_lost_worker_is_not_chosen_again_though_it_has_the_prompt() {
     let migration = MigrationConfig { limit: Some(1), ..MigrationConfig::default() };
     let frontend = ready(FrontendConfig { migration, ..kv(runtime(&store), &json!({})) }).await;
     until_instances(&frontend, 4).await;
-    until_metric(&frontend, RECOVERED, 2.0).await;
+    until_metric(&frontend, KNOWN, 2.0).await;
     let answer = post(frontend.address(), &asks(&prompt(1, 6), 8)).await;
     assert_eq!(answer.events().last().unwrap()["usage"]["completion_tokens"], 8, "{answer:?}");
     assert_eq!(counts(&fakes), [1, 1]);
@@ -250,7 +250,7 @@ async fn who_asks_is_told_the_cost_of_every_worker() {
     caches[0].store(&prompt(1, 2));
     let frontend = ready(kv(runtime(&store), &json!({}))).await;
     until_instances(&frontend, 4).await;
-    until_metric(&frontend, RECOVERED, 2.0).await;
+    until_metric(&frontend, KNOWN, 2.0).await;
     let headers = "x-dynosim-explain: 1\r\nx-request-id: ask-1";
     let answer = post_with(frontend.address(), headers, &asks(&prompt(1, 4), 2)).await;
     let line = answer.head.lines().find_map(|line| line.strip_prefix("x-dynosim-route: ")).expect("the header");
@@ -284,7 +284,7 @@ async fn a_request_that_names_its_worker_goes_there() {
     caches[0].store(&prompt(1, 4));
     let frontend = ready(kv(runtime(&store), &json!({}))).await;
     until_instances(&frontend, 4).await;
-    until_metric(&frontend, RECOVERED, 2.0).await;
+    until_metric(&frontend, KNOWN, 2.0).await;
     let header = format!("x-worker-instance-id: {}\r\nx-dp-rank: 3", fakes[1].id);
     assert_eq!(post_with(frontend.address(), &header, &asks(&prompt(1, 4), 2)).await.status, 200);
     assert_eq!(fakes[1].seen.last().routing.unwrap().dp_rank, Some(3));
@@ -313,9 +313,9 @@ async fn outputs_count_as_they_grow_if_that_is_wanted() {
         let permits = Arc::new(Semaphore::new(2 * BLOCK));
         let (fakes, _caches) = fleet(&store, &card(WorkerType::Aggregated), &[Conduct::Step(permits)]).await;
         let frontend = ready(kv(runtime(&store), &keys)).await;
-        let tokens = format!("dynamo_frontend_output_tokens_total{{model=\"m\"}}");
+        let tokens = r#"dynamo_frontend_output_tokens_total{model="m"}"#;
         let streams = open(frontend.address(), &asks(&prompt(1, 2), 300), "data: ").await;
-        until_metric(&frontend, &tokens, 2.0 * BLOCK as f64).await;
+        until_metric(&frontend, tokens, 2.0 * BLOCK as f64).await;
         let next = send(frontend.address(), &asks(&prompt(2, 1), 2)).await;
         until("the next is at the worker", || async { fakes[0].seen.count() == 2 }).await;
         let blocks = &last_choices(&frontend).await[0]["candidates"][0]["decode_blocks"];

@@ -8,7 +8,7 @@ use crate::cache::Cache;
 use crate::client::post;
 use crate::fake::{Conduct, Fake, card, prefill_card, runtime};
 use crate::fleet::{ready, until_instances};
-use crate::kv::{APPLIED, asks, kv, last_choices, prompt, until_metric};
+use crate::kv::{APPLIED, KNOWN, asks, kv, last_choices, prompt, until_metric};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prompts_go_to_the_prefill_worker_that_has_them_and_outputs_to_the_least_busy() {
@@ -24,7 +24,7 @@ async fn prompts_go_to_the_prefill_worker_that_has_them_and_outputs_to_the_least
     }
     let frontend = ready(kv(runtime(&store), &json!({}))).await;
     until_instances(&frontend, 8).await;
-    until_metric(&frontend, "dynosim_router_kv_recoveries_total", 3.0).await;
+    until_metric(&frontend, KNOWN, 3.0).await;
     for (holder, name) in [(1, 1), (2, 2), (0, 3)] {
         caches[holder].store(&prompt(name, 3));
         until_metric(&frontend, APPLIED, f64::from(name)).await;

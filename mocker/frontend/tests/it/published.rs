@@ -170,7 +170,7 @@ async fn check_kv(graph: &Graph) {
     frontend.shutdown().await;
     // Another one knows it from the worker's answer.
     let frontend = graph.frontend(RoutingMode::Kv).await;
-    let recovered = || async { metric(&frontend, "dynosim_router_kv_recoveries_total").await >= Some(2.0) };
+    let recovered = || async { metric(&frontend, "dynosim_router_kv_sources").await >= Some(2.0) };
     assert!(tokio::time::timeout(START_DEADLINE, poll(recovered)).await.is_ok(), "no recovery: {}", graph.logs());
     for _ in 0..3 {
         let (_, usage) = ask(&frontend, graph, 8).await;
