@@ -1,71 +1,121 @@
 //! Routed requests per second as in an offline run: choice, reservation, events, end.
 //!
-//! `cargo bench -p dynosim-router --bench route -- [REQUESTS] [WORKERS] [BLOCKS]`; default 200,000 requests of 200 blocks on
-//! 16 workers, half of whose blocks are shared by 64 requests each.
+//! `cargo bench -p dynosim-router --bench route -- [REQUESTS] [WORKERS] [BLOCKS] [NEW]`; default 200,000 requests on 8 workers,
+//! from conversations that grow by 15 blocks a turn up to 100 blocks.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for the terminal that measures time")]
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dynosim_engine::{Nanos, hash::mix};
 use dynosim_router::{Event, Request, Router, RouterConfig, Target, Tier, WorkerSpec};
 
-/// Requests that are open at once, and prompts that stay cached, per worker.
-const OPEN: usize = 16;
-const CACHED: usize = 64;
+/// Conversations that go on at once, requests that are open at once, and blocks that a worker can cache.
+const TALKS: u64 = 200;
+const OPEN: usize = 64;
+const CACHE: usize = 16_384;
+/// Blocks that every conversation of a group starts with, and groups.
+const SYSTEM: usize = 8;
+const GROUPS: u64 = 20;
+
+/// The conversations that a worker has cached, least recently used first.
+#[derive(Default)]
+struct Cache {
+    talks: VecDeque<(u64, Vec<u64>)>,
+    blocks: usize,
+}
+
+impl Cache {
+    /// A worker stores what it had not, and evicts whole conversations, last blocks first.
+    fn tell(&mut self, router: &mut Router, target: Target, (talk, prompt): (u64, &[u64]), cached: usize) {
+        let parent = cached.checked_sub(1).map(|last| prompt[last]);
+        let new = &prompt[cached..];
+        let event = Event::Stored { parent, block_hashes: new, tokens_hashes: new };
+        router.apply(target, Tier::Device, event).expect("the parent was matched");
+        let before = self.talks.iter().position(|(known, old)| *known == talk && prompt.starts_with(old));
+        let mut blocks = before.and_then(|at| self.talks.remove(at)).map_or(Vec::new(), |(_, blocks)| blocks);
+        self.blocks += prompt.len() - blocks.len();
+        blocks.extend_from_slice(&prompt[blocks.len()..]);
+        self.talks.push_back((talk, blocks));
+        while self.blocks > CACHE {
+            let Some((_, mut oldest)) = self.talks.pop_front() else { return };
+            self.blocks -= oldest.len();
+            // What a group starts with stays in use.
+            oldest.drain(..SYSTEM);
+            oldest.reverse();
+            router.apply(target, Tier::Device, Event::Removed { block_hashes: &oldest }).expect("all are there");
+        }
+    }
+}
+
+fn extend(prompt: &mut Vec<u64>, talk: u64, life: u64, new: usize, most: usize) -> u64 {
+    let restart = prompt.len() + new > most;
+    if restart {
+        prompt.clear();
+    }
+    let life = life + u64::from(restart);
+    let len = if prompt.is_empty() { SYSTEM + new } else { prompt.len() + new };
+    for at in prompt.len()..len {
+        let own = if at < SYSTEM { mix(1, talk % GROUPS) } else { mix(talk, life) };
+        prompt.push(mix(own, at as u64));
+    }
+    life
+}
+
+/// A conversation's number; those that start anew are others.
+fn life_key(talk: u64, life: u64) -> u64 {
+    mix(talk, life)
+}
 
 fn main() {
     let mut numbers = std::env::args().filter_map(|arg| arg.parse::<u64>().ok());
     let requests = numbers.next().unwrap_or(200_000);
-    let workers = numbers.next().unwrap_or(16);
-    let blocks = numbers.next().unwrap_or(200) as usize;
+    let workers = numbers.next().unwrap_or(8);
+    let most = numbers.next().unwrap_or(100) as usize;
+    let new = numbers.next().unwrap_or(15) as usize;
     let mut router = Router::new(RouterConfig::default(), 64, 1).expect("defaults are valid");
     for worker in 0..workers {
         router.add_worker(Nanos::ZERO, WorkerSpec::new(worker));
     }
+    let mut talks: Vec<(Vec<u64>, u64)> = (0..TALKS).map(|_| (Vec::new(), 0)).collect();
+    let mut caches: Vec<Cache> = (0..workers).map(|_| Cache::default()).collect();
     let mut open: VecDeque<u64> = VecDeque::new();
-    let mut cached: Vec<VecDeque<Vec<u64>>> = vec![VecDeque::new(); workers as usize];
-    let mut prompt = vec![0; blocks];
-    let (start, mut events) = (Instant::now(), 0.0);
-    let mut hits = 0u64;
+    let (mut routing, mut events) = (Duration::ZERO, Duration::ZERO);
+    let (mut hits, mut blocks) = (0, 0);
     for id in 0..requests {
+        let talk = mix(9, id) % TALKS;
+        let (prompt, life) = &mut talks[talk as usize];
+        *life = extend(prompt, talk, *life, new, most);
         let now = Nanos(id * 1000);
-        for (at, hash) in prompt.iter_mut().enumerate() {
-            let own = if at < blocks / 2 { mix(1, id / 64) } else { mix(2, id) };
-            *hash = mix(own, at as u64);
-        }
-        let request = Request::new(blocks as u32 * 64 + 1, &prompt, &prompt);
-        let decision = router.select_and_reserve(now, id, &request).expect("workers");
-        hits += u64::from(decision.matched.device);
+        let start = Instant::now();
+        let request = Request::new(prompt.len() as u32 * 64 + 1, prompt, prompt);
+        let decision = router.select_and_reserve(now, id, &request).expect("there are workers");
         open.push_back(id);
-        let told = Instant::now();
-        events += tell(&mut router, decision.target, &prompt, &mut cached[decision.target.worker as usize], told);
         router.prefill_complete(now, id).expect("it is open");
-        if open.len() > OPEN * workers as usize {
-            let done = open.pop_front().expect("one is open");
-            router.free(now, done).expect("it is open");
+        if open.len() > OPEN {
+            router.free(now, open.pop_front().expect("one is open")).expect("it is open");
         }
+        let told = Instant::now();
+        let hit = decision.matched.device as usize;
+        caches[decision.target.worker as usize].tell(
+            &mut router,
+            decision.target,
+            (life_key(talk, *life), prompt),
+            hit,
+        );
+        routing += told - start;
+        events += told.elapsed();
+        hits += hit;
+        blocks += prompt.len();
     }
-    let total = start.elapsed().as_secs_f64();
-    let share = hits as f64 / (requests * blocks as u64) as f64;
-    println!("{requests} requests of {blocks} blocks on {workers} workers, {:.0} % of blocks cached", share * 100.0);
-    println!("{:.0} requests/s with events", requests as f64 / total);
-    println!("{:.0} requests/s without events", requests as f64 / (total - events));
-}
-
-/// A worker stores a prompt and evicts its oldest one; returns the seconds that took.
-fn tell(router: &mut Router, target: Target, prompt: &[u64], cached: &mut VecDeque<Vec<u64>>, start: Instant) -> f64 {
-    let event = Event::Stored { parent: None, block_hashes: prompt, tokens_hashes: prompt };
-    router.apply(target, Tier::Device, event).expect("it starts at the root");
-    cached.push_back(prompt.to_vec());
-    if cached.len() > CACHED {
-        let mut oldest = cached.pop_front().expect("one is cached");
-        // The shared half stays with the other prompts that have it.
-        let keep = cached.front().map_or(0, |next| next.iter().zip(&oldest).take_while(|(a, b)| a == b).count());
-        oldest.drain(..keep);
-        oldest.reverse();
-        let _ = router.apply(target, Tier::Device, Event::Removed { block_hashes: &oldest });
-    }
-    start.elapsed().as_secs_f64()
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / requests as f64;
+    println!(
+        "{requests} requests of {:.0} blocks on {workers} workers, {:.0} % cached, {} blocks in the index",
+        blocks as f64 / requests as f64,
+        hits as f64 / blocks as f64 * 100.0,
+        router.index_size().blocks
+    );
+    println!("{:.2} us per request for choice, booking and end; {:.2} us for its events", each(routing), each(events));
+    println!("{:.0} requests/s", 1e6 / (each(routing) + each(events)));
 }

@@ -66,5 +66,7 @@ pub fn probabilities(candidates: &[Candidate], temperature: f64, out: &mut Vec<f
     out.clear();
     out.extend(costs().map(|cost| if spread > 0.0 { (-(cost - lowest) / (spread * temperature)).exp() } else { 1.0 }));
     let sum: f64 = out.iter().sum();
-    out.iter_mut().for_each(|weight| *weight /= sum);
+    for weight in out {
+        *weight /= sum;
+    }
 }

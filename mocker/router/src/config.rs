@@ -1,8 +1,12 @@
 //! Settings of the router: the keys of Dynamo's `KvRouterConfig` (1.6.1), with its names and defaults.
 
+mod check;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
+
+use crate::request::Decision;
 
 /// Why settings can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -73,6 +77,7 @@ pub enum SharedCache {
 }
 
 /// Settings of the router.
+#[allow(clippy::struct_excessive_bools, reason = "the published keys")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouterConfig {
@@ -196,10 +201,6 @@ impl Default for RouterConfig {
     }
 }
 
-const NOT_NEGATIVE: &str = "a number of at least 0";
-const SHARE: &str = "a number from 0 to 1";
-const POSITIVE: &str = "a number above 0";
-
 impl RouterConfig {
     /// Reads an object of keys; those that are missing have their defaults.
     pub fn from_json(value: &Value) -> Result<Self, ConfigError> {
@@ -233,43 +234,6 @@ impl RouterConfig {
         Self::default().to_json().into_iter().map(|(key, _)| key).collect()
     }
 
-    /// Checks ranges.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let not_negative = [
-            ("overlap_score_credit", Some(self.overlap_score_credit)),
-            ("overlap_score_weight", self.overlap_score_weight),
-            ("overlap_score_credit_decay", Some(self.overlap_score_credit_decay)),
-            ("prefill_load_scale", Some(self.prefill_load_scale)),
-            ("decode_active_request_weight", Some(self.decode_active_request_weight)),
-            ("router_temperature", Some(self.router_temperature)),
-            ("router_queue_threshold", self.router_queue_threshold),
-            ("conditional_disagg_prefill_busy_threshold", self.conditional_disagg_prefill_busy_threshold),
-            ("conditional_disagg_decode_busy_threshold", self.conditional_disagg_decode_busy_threshold),
-        ];
-        let shares = [
-            ("host_cache_hit_weight", Some(self.host_cache_hit_weight)),
-            ("disk_cache_hit_weight", Some(self.disk_cache_hit_weight)),
-            ("shared_cache_multiplier", self.shared_cache_multiplier),
-            ("conditional_disagg_eff_isl_ratio_threshold", self.conditional_disagg_eff_isl_ratio_threshold),
-        ];
-        let positive = [
-            ("router_ttl_secs", Some(self.router_ttl_secs)),
-            ("router_predicted_ttl_secs", self.router_predicted_ttl_secs),
-            ("router_event_threads", Some(f64::from(self.router_event_threads))),
-        ];
-        within(&not_negative, NOT_NEGATIVE, |value| value >= 0.0 && value.is_finite())?;
-        within(&shares, SHARE, |value| (0.0..=1.0).contains(&value))?;
-        within(&positive, POSITIVE, |value| value > 0.0 && value.is_finite())?;
-        if self.router_predicted_ttl_secs.is_some() && !self.use_kv_events {
-            return Err(ConfigError::Range {
-                key: "router_predicted_ttl_secs",
-                value: "set".to_owned(),
-                allowed: "unset without use_kv_events",
-            });
-        }
-        Ok(())
-    }
-
     /// The factor of prompt tokens, by whichever name it is given.
     pub fn scale(&self) -> f64 {
         self.overlap_score_weight.unwrap_or(self.prefill_load_scale)
@@ -278,6 +242,41 @@ impl RouterConfig {
     /// The weight of device blocks; an `overlap_score_weight` of 0 takes it away.
     pub fn credit(&self) -> f64 {
         if self.overlap_score_weight == Some(0.0) { 0.0 } else { self.overlap_score_credit }
+    }
+
+    /// Keys that are set and that change nothing here, so that whoever reads settings can say so.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let default = Self::default();
+        let mut keys = Vec::new();
+        let mut add = |key, set: bool| {
+            if set {
+                keys.push(key);
+            }
+        };
+        add("router_track_active_blocks", self.router_track_active_blocks != default.router_track_active_blocks);
+        add("router_tracking_hash", self.router_tracking_hash != default.router_tracking_hash);
+        add("router_tracking_key_file", self.router_tracking_key_file.is_some());
+        add("router_tracking_key_id", self.router_tracking_key_id.is_some());
+        add("router_approximate_cache_policy", self.router_approximate_cache_policy == CachePolicy::Lru);
+        add("router_event_threads", self.router_event_threads != default.router_event_threads);
+        add("use_remote_indexer", self.use_remote_indexer);
+        add("serve_indexer", self.serve_indexer);
+        add("enable_session_prefix_index", self.enable_session_prefix_index);
+        add("shared_cache_multiplier", self.shared_cache_multiplier.is_some());
+        add("shared_cache_type", self.shared_cache_type != SharedCache::None);
+        add("conditional_disagg_policy", self.conditional_disagg_policy.is_some());
+        keys
+    }
+
+    /// Whether a prompt is better computed where it is decoded, without the prefill pool (`conditional_disagg_*`): so little
+    /// of it is left to compute that one of the thresholds holds, and the decode rank is not busy. `decision` is that of the
+    /// decode pool.
+    pub fn skips_prefill_pool(&self, decision: &Decision, tokens: u32) -> bool {
+        let left = u64::from(decision.effective_prefill_tokens);
+        let few = self.conditional_disagg_eff_isl_threshold.is_some_and(|most| left <= most);
+        let share = left as f64 / f64::from(tokens.max(1));
+        let little = self.conditional_disagg_eff_isl_ratio_threshold.is_some_and(|most| share <= most);
+        self.conditional_disagg_enabled && (few || little) && decision.decode_busy != Some(true)
     }
 
     /// What a pool of prefill workers is routed by in offline runs.
@@ -304,17 +303,4 @@ pub(crate) fn read<'v, T: Deserialize<'v>>(value: &'v Value) -> Result<T, String
         "." => error.inner().to_string(),
         path => format!("{path}: {}", error.inner()),
     })
-}
-
-fn within(
-    values: &[(&'static str, Option<f64>)],
-    allowed: &'static str,
-    good: impl Fn(f64) -> bool,
-) -> Result<(), ConfigError> {
-    for &(key, value) in values {
-        if let Some(value) = value.filter(|&value| !good(value)) {
-            return Err(ConfigError::Range { key, value: value.to_string(), allowed });
-        }
-    }
-    Ok(())
 }

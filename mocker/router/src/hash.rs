@@ -33,9 +33,9 @@ pub fn tokens_hashes(tokens: &[u32], block_size: usize, space: Space<'_>, object
         .map(|(block, start)| {
             bytes.clear();
             bytes.extend(tokens[start..start + width].iter().flat_map(|token| token.to_le_bytes()));
-            let mut seen = objects.get(block).cloned().unwrap_or_default();
-            seen.sort_unstable();
-            bytes.extend(seen.iter().flat_map(|object| object.to_le_bytes()));
+            let mut images = objects.get(block).cloned().unwrap_or_default();
+            images.sort_unstable();
+            bytes.extend(images.iter().flat_map(|image| image.to_le_bytes()));
             xxh3_64_with_seed(&bytes, seed)
         })
         .collect()

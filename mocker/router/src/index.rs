@@ -13,67 +13,18 @@
 //! - Blocks keep the names of whoever stored them first. A rank that calls them otherwise is matched, but can neither
 //!   extend nor remove them.
 
+mod found;
 mod places;
+mod run;
 
 use crate::event::EventError;
 use crate::tree::{NONE, NodeId, ROOT, Tree, common};
+pub(crate) use found::Found;
 use places::{Place, Places};
+use run::{Cover, Run};
 
 /// Number of a rank, dense and small.
 pub(crate) type Slot = u32;
-
-/// The part of a run that a rank holds, from the run's start.
-#[derive(Clone, Copy, Debug)]
-struct Cover {
-    slot: Slot,
-    len: u32,
-}
-
-#[derive(Debug, Default)]
-struct Run {
-    /// Block hashes of the run's blocks.
-    blocks: Vec<u64>,
-    /// By slot, without empty ones.
-    covers: Vec<Cover>,
-}
-
-impl Run {
-    fn cover(&self, slot: Slot) -> u32 {
-        self.covers.binary_search_by_key(&slot, |cover| cover.slot).map_or(0, |at| self.covers[at].len)
-    }
-
-    /// Covers at least `len` blocks; says how many it were.
-    fn extend(&mut self, slot: Slot, len: u32) -> u32 {
-        match self.covers.binary_search_by_key(&slot, |cover| cover.slot) {
-            Ok(at) => {
-                let old = self.covers[at].len;
-                self.covers[at].len = old.max(len);
-                old
-            }
-            Err(at) => {
-                self.covers.insert(at, Cover { slot, len });
-                0
-            }
-        }
-    }
-
-    /// Covers at most `len` blocks; says whether that is less than before.
-    fn cut(&mut self, slot: Slot, len: u32) -> bool {
-        let Ok(at) = self.covers.binary_search_by_key(&slot, |cover| cover.slot) else { return false };
-        if self.covers[at].len <= len {
-            return false;
-        }
-        match len {
-            0 => drop(self.covers.remove(at)),
-            _ => self.covers[at].len = len,
-        }
-        true
-    }
-
-    fn longest(&self) -> u32 {
-        self.covers.iter().map(|cover| cover.len).max().unwrap_or(0)
-    }
-}
 
 /// The size of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,41 +40,11 @@ pub struct IndexSize {
 /// A block of the index, as its parent's hash, its own, and that of its tokens.
 pub type HeldBlock = (Option<u64>, u64, u64);
 
-/// What a lookup found: used again for the next one, so that lookups allocate nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// Matched blocks by slot.
-    pub(crate) blocks: Vec<u32>,
-    /// Slots that are not zero.
-    pub(crate) slots: Vec<Slot>,
-    /// The runs that were walked.
-    path: Vec<NodeId>,
-}
-
-impl Found {
-    /// Forgets what was found; `slots` is one past the highest slot.
-    pub(crate) fn reset(&mut self, slots: usize) {
-        for &slot in &self.slots {
-            self.blocks[slot as usize] = 0;
-        }
-        self.slots.clear();
-        self.path.clear();
-        if self.blocks.len() < slots {
-            self.blocks.resize(slots, 0);
-        }
-    }
-
-    /// A rank covers `len` blocks from `start` on, and all before.
-    #[inline]
-    pub(crate) fn extend(&mut self, slot: Slot, start: u32, len: u32) {
-        let blocks = &mut self.blocks[slot as usize];
-        if *blocks == start {
-            if start == 0 {
-                self.slots.push(slot);
-            }
-            *blocks = start + len;
-        }
-    }
+/// The block hash at a place.
+#[inline]
+fn name(tree: &Tree<Run>, place: Place) -> u64 {
+    let node = tree.node(place.node);
+    node.data.blocks[(place.depth - node.start) as usize]
 }
 
 /// The prefix index of one model.
@@ -213,7 +134,7 @@ impl Index {
                 } else {
                     let run = Run { blocks: blocks.to_vec(), covers: Vec::with_capacity(1) };
                     let child = self.tree.add(node, tokens.to_vec(), run);
-                    self.places.add(child, self.tree.node(child).start, blocks);
+                    self.places.add(child, self.tree.node(child).start, blocks, |place| name(&self.tree, *place));
                     self.hold(slot, child, 0, blocks);
                 }
                 return;
@@ -231,9 +152,7 @@ impl Index {
     pub(crate) fn removed(&mut self, slot: Slot, blocks: &[u64]) -> Result<(), EventError> {
         let mut removing = std::mem::take(&mut self.removing);
         // All are looked up first: removing one forgets others, which the same event may name.
-        removing
-            .extend(blocks.iter().filter_map(|&hash| self.known(slot, hash).map(|place| (place.node, place.depth))));
-        let all = removing.len() == blocks.len();
+        let all = self.resolve(slot, blocks, &mut removing);
         for (node, depth) in removing.drain(..) {
             let run = self.tree.node_mut(node);
             // A node that is gone covers nothing.
@@ -245,6 +164,42 @@ impl Index {
         }
         self.removing = removing;
         if all { Ok(()) } else { Err(EventError::BlockNotFound) }
+    }
+
+    /// The runs of blocks, each with the first block that goes; says whether all are known.
+    fn resolve(&self, slot: Slot, blocks: &[u64], out: &mut Vec<(NodeId, u32)>) -> bool {
+        let mut all = true;
+        let mut last = None;
+        for &hash in blocks {
+            // Engines mostly remove neighbours, last ones first: those need no look into the table.
+            let place = last.and_then(|last| self.neighbour(slot, last, hash)).or_else(|| self.known(slot, hash));
+            let Some(Place { node, depth }) = place else {
+                all = false;
+                continue;
+            };
+            last = place;
+            match out.last_mut() {
+                Some((same, first)) if *same == node => *first = depth.min(*first),
+                _ => out.push((node, depth)),
+            }
+        }
+        all
+    }
+
+    /// The place of a block if it is next to another one that the rank holds.
+    fn neighbour(&self, slot: Slot, of: Place, hash: u64) -> Option<Place> {
+        let node = self.tree.node(of.node);
+        let at = (of.depth - node.start) as usize;
+        let is = |at: usize| node.data.blocks.get(at) == Some(&hash);
+        let at = if at > 0 && is(at - 1) {
+            at - 1
+        } else if is(at + 1) && (at as u32 + 1) < node.data.cover(slot) {
+            at + 1
+        } else {
+            return None;
+        };
+        let depth = node.start + at as u32;
+        self.places.plain().then_some(Place { node: of.node, depth })
     }
 
     /// All blocks of a rank are gone.
@@ -259,7 +214,7 @@ impl Index {
 
     /// The place of a block that a rank holds and knows under this name.
     fn known(&self, slot: Slot, hash: u64) -> Option<Place> {
-        self.places.all(hash).copied().find(|place| {
+        self.places.all(hash, |place| name(&self.tree, *place)).copied().find(|place| {
             let node = self.tree.node(place.node);
             place.depth - node.start < node.data.cover(slot) && !self.places.strange(slot, place.node, place.depth)
         })
@@ -287,7 +242,7 @@ impl Index {
 
     /// A name means the block stored last.
     fn forget_elsewhere(&mut self, slot: Slot, hash: u64, here: NodeId) {
-        let elsewhere = self.places.all(hash).copied().find(|place| {
+        let elsewhere = self.places.all(hash, |place| name(&self.tree, *place)).copied().find(|place| {
             let node = self.tree.node(place.node);
             let covered = place.depth - node.start < node.data.cover(slot);
             place.node != here && covered && !self.places.strange(slot, place.node, place.depth)
@@ -302,7 +257,7 @@ impl Index {
         let depth = run.start + run.hashes.len() as u32;
         run.hashes.extend_from_slice(tokens);
         run.data.blocks.extend_from_slice(blocks);
-        self.places.add(node, depth, blocks);
+        self.places.add(node, depth, blocks, |place| name(&self.tree, *place));
     }
 
     /// Splits a run; returns its first `len` blocks.
@@ -342,9 +297,8 @@ impl Index {
         let run = self.tree.node(node);
         if run.data.covers.is_empty() && run.first_child == NONE {
             self.tree.detach(node);
-            let start = self.tree.node(node).start;
-            let blocks = std::mem::take(&mut self.tree.node_mut(node).data.blocks);
-            self.places.remove(node, start, &blocks);
+            let run = self.tree.node(node);
+            self.places.remove(node, run.start, &run.data.blocks, |place| name(&self.tree, *place));
             self.tree.release(node);
         }
     }
@@ -356,17 +310,18 @@ impl Index {
             return;
         }
         for node in 1..self.tree.bound() {
-            let run = self.tree.node_mut(node);
+            let run = self.tree.node(node);
             let longest = run.data.longest() as usize;
             if longest == 0 {
                 if self.tree.used(node) {
                     self.drop_if_bare(node);
                 }
             } else if longest < run.hashes.len() && run.first_child == NONE {
-                run.hashes.truncate(longest);
-                let gone = run.data.blocks.split_off(longest);
                 let start = run.start + longest as u32;
-                self.places.remove(node, start, &gone);
+                self.places.remove(node, start, &run.data.blocks[longest..], |place| name(&self.tree, *place));
+                let run = self.tree.node_mut(node);
+                run.hashes.truncate(longest);
+                run.data.blocks.truncate(longest);
             }
         }
         self.tidied = self.places.len();

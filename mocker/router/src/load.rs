@@ -36,6 +36,8 @@ struct RankLoad {
 pub(crate) struct Booking {
     /// Where it is.
     pub(crate) slot: Slot,
+    /// When it began.
+    pub(crate) since: Nanos,
     /// The run that its prompt ends with.
     leaf: NodeId,
     /// Blocks that are never shared: output, and all of the prompt if reuse is not assumed.
@@ -134,7 +136,7 @@ impl Loads {
         let rank = &mut self.ranks[slot as usize];
         rank.requests += 1;
         rank.prefills.add(now, id, prefill, expected);
-        let mut booking = Booking { slot, leaf: ROOT, own: 0, own_weight: 0.0, prefill };
+        let mut booking = Booking { slot, since: now, leaf: ROOT, own: 0, own_weight: 0.0, prefill };
         match self.sharing {
             Sharing::Shared => booking.leaf = self.enter(slot, hashes),
             Sharing::Apart => {

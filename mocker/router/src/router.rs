@@ -234,7 +234,7 @@ impl Router {
     }
 
     /// Requests that have left the queue since this was last asked, in order. Something may be there after any call that
-    /// ends or computes a request, or adds or removes a worker.
+    /// ends or computes a request, adds or removes a worker, or lets a request wait: a higher priority may go at once.
     pub fn admissions(&mut self) -> std::vec::Drain<'_, Admission> {
         self.admissions.drain(..)
     }

@@ -65,7 +65,7 @@ pub(crate) struct Change {
 /// All workers; ranks have dense numbers, which are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
-    workers: BTreeMap<u64, Worker>,
+    by_id: BTreeMap<u64, Worker>,
     seats: Vec<Seat>,
     free: Vec<Slot>,
     /// Slots of schedulable workers, by worker and rank.
@@ -89,26 +89,26 @@ impl Workers {
 
     /// Workers that requests can go to.
     pub(crate) fn schedulable_workers(&self) -> u64 {
-        self.workers.values().filter(|worker| worker.lifecycle == Lifecycle::Schedulable).count() as u64
+        self.by_id.values().filter(|worker| worker.lifecycle == Lifecycle::Schedulable).count() as u64
     }
 
     pub(crate) fn knows(&self, worker: u64) -> bool {
-        self.workers.contains_key(&worker)
+        self.by_id.contains_key(&worker)
     }
 
     pub(crate) fn lifecycle(&self, worker: u64) -> Option<Lifecycle> {
-        self.workers.get(&worker).map(|worker| worker.lifecycle)
+        self.by_id.get(&worker).map(|worker| worker.lifecycle)
     }
 
     pub(crate) fn slot(&self, target: Target) -> Option<Slot> {
-        let worker = self.workers.get(&target.worker)?;
+        let worker = self.by_id.get(&target.worker)?;
         worker.slots.get(target.rank.checked_sub(worker.start_rank)? as usize).copied()
     }
 
     /// Adds a worker, or changes one; ranks that are both before and after keep their slots.
     pub(crate) fn put(&mut self, spec: WorkerSpec, lifecycle: Lifecycle) -> Change {
         let mut change = Change::default();
-        let before = self.workers.remove(&spec.worker);
+        let before = self.by_id.remove(&spec.worker);
         let old = |rank: u32| before.as_ref().and_then(|old| old.slots.get(rank.checked_sub(old.start_rank)? as usize));
         let mut slots = Vec::new();
         for rank in spec.start_rank..spec.start_rank.saturating_add(spec.ranks.max(1)) {
@@ -133,26 +133,26 @@ impl Workers {
         }
         self.free.extend(&change.closed);
         let worker = Worker { slots, start_rank: spec.start_rank, taints: spec.taints, lifecycle };
-        self.workers.insert(spec.worker, worker);
+        self.by_id.insert(spec.worker, worker);
         self.list();
         change
     }
 
     /// Takes a worker away; returns its slots.
     pub(crate) fn remove(&mut self, worker: u64) -> Option<Vec<Slot>> {
-        let worker = self.workers.remove(&worker)?;
+        let worker = self.by_id.remove(&worker)?;
         self.free.extend(&worker.slots);
         self.list();
         Some(worker.slots)
     }
 
     pub(crate) fn set_taints(&mut self, worker: u64, taints: Vec<String>) -> bool {
-        self.workers.get_mut(&worker).map(|worker| worker.taints = taints).is_some()
+        self.by_id.get_mut(&worker).map(|worker| worker.taints = taints).is_some()
     }
 
     fn list(&mut self) {
         self.schedulable.clear();
-        let schedulable = self.workers.values().filter(|worker| worker.lifecycle == Lifecycle::Schedulable);
+        let schedulable = self.by_id.values().filter(|worker| worker.lifecycle == Lifecycle::Schedulable);
         self.schedulable.extend(schedulable.flat_map(|worker| &worker.slots));
     }
 
@@ -166,7 +166,7 @@ impl Workers {
     }
 
     fn has_all(&self, worker: u64, taints: &[String]) -> bool {
-        self.workers.get(&worker).is_some_and(|worker| taints.iter().all(|taint| worker.taints.contains(taint)))
+        self.by_id.get(&worker).is_some_and(|worker| taints.iter().all(|taint| worker.taints.contains(taint)))
     }
 
     /// The factor that preferred taints put on a rank's cost.
@@ -175,7 +175,7 @@ impl Workers {
         if request.preferred_taints.is_empty() || request.pinned.is_some() {
             return 1.0;
         }
-        let Some(worker) = self.workers.get(&self.seats[slot as usize].target.worker) else { return 1.0 };
+        let Some(worker) = self.by_id.get(&self.seats[slot as usize].target.worker) else { return 1.0 };
         let weights = request.preferred_taints.iter().filter(|(taint, _)| worker.taints.contains(taint));
         let sum: f64 = weights.map(|(_, weight)| weight).sum();
         (-sum.tanh()).exp()

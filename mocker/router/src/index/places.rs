@@ -7,10 +7,9 @@ use hashbrown::HashTable;
 use super::Slot;
 use crate::tree::NodeId;
 
-/// Where a block is.
-#[derive(Clone, Copy, Debug)]
+/// Where a block is. Its hash is in its run: what is here is small, since most of the time goes into fetching it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    hash: u64,
     /// Its run.
     pub(super) node: NodeId,
     /// Blocks before it.
@@ -21,8 +20,8 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Places {
     table: HashTable<Place>,
-    /// A hash has been at several places.
-    several: bool,
+    /// Places whose hash has another place too, one not counted.
+    several: usize,
     /// Blocks that a rank covers without knowing their names. Empty as long as engines agree on block hashes.
     strange: BTreeSet<(Slot, NodeId, u32)>,
 }
@@ -30,7 +29,7 @@ pub(super) struct Places {
 /// Block hashes are mixed well by engines, but may be small numbers in tests and traces.
 #[inline]
 fn spread(hash: u64) -> u64 {
-    let wide = u128::from(hash) * 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
+    let wide = u128::from(hash) * 0x9E37_79B9_7F4A_7C15;
     (wide >> 64) as u64 ^ wide as u64
 }
 
@@ -46,25 +45,26 @@ impl Places {
     /// No name is ambiguous and no rank has names of its own.
     #[inline]
     pub(super) fn plain(&self) -> bool {
-        !self.several && self.strange.is_empty()
+        self.several == 0 && self.strange.is_empty()
     }
 
-    /// All places of a hash.
+    /// All places of a hash. `name` tells the hash of a place, here and below.
     #[inline]
-    pub(super) fn all(&self, hash: u64) -> impl Iterator<Item = &Place> {
-        self.table.iter_hash(spread(hash)).filter(move |place| place.hash == hash)
+    pub(super) fn all(&self, hash: u64, name: impl Fn(&Place) -> u64) -> impl Iterator<Item = &Place> {
+        self.table.iter_hash(spread(hash)).filter(move |place| name(place) == hash)
     }
 
     /// Blocks of a run, the first one at `depth`.
-    pub(super) fn add(&mut self, node: NodeId, depth: u32, blocks: &[u64]) {
-        self.table.reserve(blocks.len(), |place| spread(place.hash));
+    pub(super) fn add(&mut self, node: NodeId, depth: u32, blocks: &[u64], name: impl Fn(&Place) -> u64) {
+        let hasher = |place: &Place| spread(name(place));
+        self.table.reserve(blocks.len(), hasher);
         for (depth, &hash) in (depth..).zip(blocks) {
-            let place = Place { hash, node, depth };
-            match self.table.entry(spread(hash), |other| other.hash == hash, |place| spread(place.hash)) {
+            let place = Place { node, depth };
+            match self.table.entry(spread(hash), |other| name(other) == hash, hasher) {
                 hashbrown::hash_table::Entry::Vacant(entry) => drop(entry.insert(place)),
                 hashbrown::hash_table::Entry::Occupied(_) => {
-                    self.several = true;
-                    self.table.insert_unique(spread(hash), place, |place| spread(place.hash));
+                    self.several += 1;
+                    self.table.insert_unique(spread(hash), place, hasher);
                 }
             }
         }
@@ -73,8 +73,8 @@ impl Places {
     /// The blocks from `depth` on are in another run now.
     pub(super) fn rename(&mut self, from: NodeId, to: NodeId, depth: u32, blocks: &[u64]) {
         for (depth, &hash) in (depth..).zip(blocks) {
-            let here = |place: &Place| place.hash == hash && place.node == from && place.depth == depth;
-            if let Some(place) = self.table.find_mut(spread(hash), here) {
+            let here = Place { node: from, depth };
+            if let Some(place) = self.table.find_mut(spread(hash), |place| *place == here) {
                 place.node = to;
             }
         }
@@ -86,18 +86,20 @@ impl Places {
         }
     }
 
-    /// The blocks from `depth` on are gone.
-    pub(super) fn remove(&mut self, node: NodeId, depth: u32, blocks: &[u64]) {
+    /// The blocks from `depth` on are about to go.
+    pub(super) fn remove(&mut self, node: NodeId, depth: u32, blocks: &[u64], name: impl Fn(&Place) -> u64) {
         for (depth, &hash) in (depth..).zip(blocks) {
-            let here = |place: &Place| place.hash == hash && place.node == node && place.depth == depth;
-            if let Ok(entry) = self.table.find_entry(spread(hash), here) {
+            let here = Place { node, depth };
+            if let Ok(entry) = self.table.find_entry(spread(hash), |place| *place == here) {
                 entry.remove();
+            }
+            if self.several > 0 && self.table.find(spread(hash), |place| name(place) == hash).is_some() {
+                self.several -= 1;
             }
         }
         if !self.strange.is_empty() {
             self.strange.retain(|&(_, at, deep)| at != node || deep < depth);
         }
-        self.several &= !self.table.is_empty();
     }
 
     /// Whether a rank covers a block without knowing its name.

@@ -23,8 +23,11 @@ impl Router {
 
     /// Books what [`Router::keep`] has chosen, as it was seen then; once.
     pub fn reserve_kept(&mut self, now: Nanos, id: u64) -> Result<Decision, RouteError> {
-        self.check_unused(id)?;
         let selection = self.selections.remove(&id).ok_or(RouteError::UnknownRequest)?;
+        if let Err(error) = self.check_unused(id) {
+            self.selections.insert(id, selection);
+            return Err(error);
+        }
         let request = selection.kept.request();
         self.book(now, (id, selection.slot), &request, selection.decision.effective_prefill_tokens);
         Ok(selection.decision)
@@ -106,5 +109,19 @@ impl Router {
     /// Open requests.
     pub fn open_requests(&self) -> usize {
         self.open.len()
+    }
+
+    /// Ends requests that began more than `age` ago: whoever had them may have died. Returns how many.
+    pub fn forget_older(&mut self, now: Nanos, age: Nanos) -> usize {
+        let old = self.open.iter().filter(|(_, booking)| now.since(booking.since) > age).map(|(&id, _)| id);
+        let mut old: Vec<u64> = old.collect();
+        old.sort_unstable();
+        for id in &old {
+            if let Some(booking) = self.open.remove(id) {
+                self.loads.end(now, *id, &booking);
+            }
+        }
+        self.drain(now);
+        old.len()
     }
 }

@@ -29,6 +29,8 @@ impl Router {
             return Err(RouteError::QueueFull);
         }
         queue.push(now, id, class, request, u64::from(uncached));
+        // A higher priority may overtake a head whose ranks are all busy.
+        self.drain(now);
         Ok(Submitted::Waiting)
     }
 

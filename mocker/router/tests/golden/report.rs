@@ -50,7 +50,8 @@ pub(crate) fn expect(field: &str, want: &Value, got: &Value) -> Result<(), Strin
 }
 
 fn same(want: &Value, got: &Value) -> bool {
-    const TOLERANCE: f64 = 5e-4;
+    // Logged costs are rounded to three decimals.
+    const TOLERANCE: f64 = 5e-4 + 1e-9;
     match (want, got) {
         (Value::Object(want), Value::Object(got)) => {
             let inside = |(key, want): (&String, &Value)| got.get(key).is_some_and(|got| same(want, got));

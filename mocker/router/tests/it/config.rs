@@ -1,6 +1,7 @@
 //! Settings that can't be used.
 
-use dynosim_router::{PolicyConfig, RouterConfig};
+use dynosim_engine::Nanos;
+use dynosim_router::{Event, PolicyConfig, Request, Router, RouterConfig, Target, Tier, WorkerSpec};
 use serde_json::{Value, json};
 
 fn problem(value: &Value) -> String {
@@ -56,7 +57,7 @@ fn shapes_and_words_are_checked() {
             json!({ "router_queue_policy": "edf" }),
             "router_queue_policy: unknown variant `edf`, expected one of `fcfs`, `lcfs`, `wspt`",
         ),
-        (json!({ "router_prefill_load_model": "x" }), "unknown variant `x`, expected `none` or `aic`"),
+        (json!({ "router_prefill_load_model": "x" }), "unknown variant `x`, expected one of `none`, `aic`, `ais`"),
         (json!({ "shared_cache_type": "redis" }), "unknown variant `redis`, expected `none` or `hicache`"),
         (json!({ "router_approximate_cache_policy": "lfu" }), "unknown variant `lfu`"),
         (json!({ "use_kv_events": "yes" }), "use_kv_events: invalid type: string \"yes\", expected a boolean"),
@@ -88,6 +89,35 @@ fn keys_are_read_and_set_by_their_published_names() {
         (text("router_tracking_hash"), text("router_prefill_load_model")),
         ("\"public-xxh3-v1\"".into(), "\"aic\"".into())
     );
+}
+
+#[test]
+fn keys_that_change_nothing_are_told() {
+    let told = |value: Value| RouterConfig::from_json(&value).unwrap().without_effect();
+    assert!(told(json!({})).is_empty());
+    let set = json!({ "router_event_threads": 1, "shared_cache_type": "hicache", "router_temperature": 1 });
+    assert_eq!(told(set), ["router_event_threads", "shared_cache_type"]);
+}
+
+#[test]
+fn short_rests_of_prompts_skip_the_prefill_pool_unless_the_rank_is_busy() {
+    let skips = |value: Value, prompt: u32, blocks: u64| {
+        let config = RouterConfig::from_json(&value).unwrap();
+        let mut router = Router::new(config.clone(), 10, 1).unwrap();
+        router.add_worker(Nanos::ZERO, WorkerSpec { total_kv_blocks: Some(blocks), ..WorkerSpec::new(1) });
+        let event = Event::Stored { parent: None, block_hashes: &[5], tokens_hashes: &[5] };
+        router.apply(Target::first(1), Tier::Device, event).unwrap();
+        let decision = router.select(Nanos::ZERO, &Request::new(prompt, &[5], &[5])).unwrap();
+        config.skips_prefill_pool(&decision, prompt)
+    };
+    let few = json!({ "conditional_disagg_enabled": true, "conditional_disagg_eff_isl_threshold": 5 });
+    assert!(skips(few.clone(), 15, 9) && !skips(few, 16, 9));
+    let little = json!({ "conditional_disagg_enabled": true, "conditional_disagg_eff_isl_ratio_threshold": 0.5 });
+    assert!(skips(little.clone(), 20, 9) && !skips(little, 21, 9));
+    let mut busy = json!({ "conditional_disagg_enabled": true, "conditional_disagg_eff_isl_threshold": 5 });
+    busy["conditional_disagg_decode_busy_threshold"] = json!(0.5);
+    assert!(skips(busy.clone(), 15, 4) && !skips(busy, 15, 3));
+    assert!(!skips(json!({ "conditional_disagg_eff_isl_threshold": 5 }), 15, 9));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// One worker with a budget of 100 tokens, busy above 50; request 0 keeps it busy.
 fn busy(policy: &str) -> Router {
     let config = json!({ "router_queue_threshold": 0.5, "router_queue_policy": policy });
-    let mut router = Router::new(RouterConfig::from_json(&config).unwrap(), 4, 1).unwrap();
+    let mut router = Router::new(RouterConfig::from_json(&config).unwrap(), 4, 1).expect("it is valid");
     let spec = WorkerSpec { max_num_batched_tokens: Some(100), ..WorkerSpec::new(1) };
     router.add_worker(Nanos::ZERO, spec);
     let first = router.submit(Nanos::ZERO, 0, &Request::new(60, &[], &[])).unwrap();
@@ -76,4 +76,15 @@ fn without_a_budget_a_worker_takes_nothing_while_there_is_a_queue() {
     let mut router = Router::new(config, 4, 1).unwrap();
     router.add_worker(Nanos::ZERO, WorkerSpec::new(1));
     assert_eq!(router.submit(Nanos::ZERO, 0, &Request::new(9, &[], &[])), Err(RouteError::NoCandidate));
+}
+
+#[test]
+fn forgotten_requests_end_and_let_others_go() {
+    let mut router = busy("fcfs");
+    let request = Request::new(9, &[], &[]);
+    assert_eq!(router.submit(Nanos(10), 1, &request), Ok(Submitted::Waiting));
+    assert_eq!(router.forget_older(Nanos(50), Nanos(50)), 0);
+    assert_eq!(router.forget_older(Nanos(51), Nanos(50)), 1);
+    assert_eq!(router.admissions().map(|admission| admission.id).collect::<Vec<_>>(), [1]);
+    assert_eq!(router.free(Nanos(60), 0), Err(RouteError::UnknownRequest));
 }
