@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use dynosim_router::{PolicyConfig, RouterConfig};
 use dynosim_wire::Runtime;
 
 /// How a worker is chosen.
@@ -19,6 +20,8 @@ pub enum RoutingMode {
     LeastLoaded,
     /// The one that the request names.
     Direct,
+    /// The cheapest by what it has cached and what it has to do.
+    Kv,
 }
 
 impl RoutingMode {
@@ -26,6 +29,15 @@ impl RoutingMode {
     pub(crate) fn awaits_prefill(self) -> bool {
         matches!(self, Self::PowerOfTwo | Self::LeastLoaded)
     }
+}
+
+/// KV-aware routing.
+#[derive(Clone, Debug, Default)]
+pub struct KvConfig {
+    /// Settings of the routers of aggregated workers; those of prefill and decode pools follow from them.
+    pub router: RouterConfig,
+    /// Content of the policy file.
+    pub policy: Option<PolicyConfig>,
 }
 
 /// Namespaces whose models are served.
@@ -92,6 +104,8 @@ pub struct FrontendConfig {
     pub address: SocketAddr,
     /// How a worker is chosen.
     pub routing: RoutingMode,
+    /// How KV-aware routing chooses; without effect in other modes.
+    pub kv: KvConfig,
     /// Namespaces whose models are served.
     pub scope: NamespaceScope,
     /// When requests go on at another worker.

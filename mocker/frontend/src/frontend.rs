@@ -4,14 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dynosim_router::ConfigError;
 use dynosim_wire::discovery::{Discovery, DiscoveryError};
 use dynosim_wire::request::{RequestClient, ServerError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::config::FrontendConfig;
+use crate::config::{FrontendConfig, RoutingMode};
 use crate::http::{Limits, Server};
+use crate::kv::Kv;
 use crate::metrics::Metrics;
 use crate::models::Registry;
 use crate::route::Router;
@@ -37,6 +39,9 @@ pub enum FrontendError {
     /// The request plane.
     #[error(transparent)]
     RequestPlane(#[from] ServerError),
+    /// Settings of the KV router.
+    #[error(transparent)]
+    Router(#[from] ConfigError),
     /// Names of metrics.
     #[error("metrics prefix `{prefix}`: {reason}")]
     Metrics {
@@ -73,11 +78,14 @@ impl Frontend {
                 FrontendError::Metrics { prefix: config.metrics_prefix.clone(), reason: error.to_string() }
             })?;
         let metrics = Arc::new(metrics);
-        let registry = Registry::start(&discovery, &config.scope, config.min_initial_workers, Arc::clone(&metrics));
+        let kv = kv(&config, &client, &discovery, &metrics)?;
+        let registry =
+            Registry::start(&discovery, &config.scope, config.min_initial_workers, Arc::clone(&metrics), kv.clone());
         let ready = registry.ready();
         let core = Arc::new(Core {
             client: client.clone(),
             router: Router::new(config.routing, config.seed),
+            kv,
             metrics: Arc::clone(&metrics),
             migration: config.migration,
             idle_limit: config.idle_limit,
@@ -113,6 +121,23 @@ impl Frontend {
             tracing::warn!(%error, "leaving discovery failed");
         }
     }
+}
+
+/// What KV-aware routers share, in that mode.
+fn kv(
+    config: &FrontendConfig,
+    client: &RequestClient,
+    discovery: &Discovery,
+    metrics: &Metrics,
+) -> Result<Option<Arc<Kv>>, FrontendError> {
+    if config.routing != RoutingMode::Kv {
+        return Ok(None);
+    }
+    let measures = metrics
+        .kv(discovery.instance_id())
+        .map_err(|error| FrontendError::Metrics { prefix: config.metrics_prefix.clone(), reason: error.to_string() })?;
+    let shared = (discovery, &config.scope);
+    Ok(Some(Arc::new(Kv::start(&config.kv, config.seed, Arc::new(measures), client, &config.runtime, shared)?)))
 }
 
 /// Measures how late timers come: a sign of a runtime that is too busy.

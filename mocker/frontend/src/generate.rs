@@ -15,6 +15,9 @@ pub(crate) enum GenerateError {
         /// When to try again.
         retry_after: Duration,
     },
+    /// Too many requests wait: 429.
+    #[error("{0}")]
+    Busy(String),
     /// The request cannot be served by any worker: 400.
     #[error("{0}")]
     Invalid(String),

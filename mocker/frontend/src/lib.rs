@@ -11,6 +11,7 @@ mod frontend;
 pub mod fuzzing;
 mod generate;
 mod http;
+mod kv;
 mod metrics;
 mod migrate;
 mod models;
@@ -21,6 +22,6 @@ mod text;
 
 pub use config::{
     BucketRange, Buckets, DEFAULT_GRACE, DEFAULT_IDLE_LIMIT, DEFAULT_METRICS_PREFIX, DEFAULT_SEED, FrontendConfig,
-    MAX_BUCKETS, MigrationConfig, NamespaceScope, RoutingMode,
+    KvConfig, MAX_BUCKETS, MigrationConfig, NamespaceScope, RoutingMode,
 };
 pub use frontend::{Frontend, FrontendError};

@@ -6,9 +6,11 @@
 //!   scrape ► ProcessMetrics (async runtime, uptime) ──► text
 //! ```
 //!
-//! Only what is measured is there: series of parts that this frontend does not have (multimodal, KV router) are not made up.
+//! Only what is measured is there: series of parts that this frontend does not have (multimodal) or that are not in use (KV
+//! router) are not made up.
 
 mod families;
+mod kv;
 mod model;
 mod plane;
 mod process;
@@ -24,6 +26,7 @@ use prometheus::{Registry, TextEncoder};
 
 use crate::config::Buckets;
 use families::{Families, Make};
+pub(crate) use kv::{KvMetrics, PoolMetrics};
 pub(crate) use model::{ModelLimits, ModelMetrics};
 pub(crate) use plane::{Counted, Phase, PlaneMetrics};
 use process::ProcessMetrics;
@@ -40,6 +43,7 @@ const UNKNOWN_MODEL: &str = "unknown_model";
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
+    prefix: String,
     families: Arc<Families>,
     models: RwLock<BTreeMap<Arc<str>, Arc<ModelMetrics>>>,
     unknown: Arc<ModelMetrics>,
@@ -66,6 +70,7 @@ impl Metrics {
             routers: RwLock::default(),
             families,
             registry,
+            prefix: prefix.to_owned(),
         })
     }
 
@@ -90,6 +95,11 @@ impl Metrics {
         let mut routers = self.routers.write().unwrap_or_else(PoisonError::into_inner);
         let made = || Arc::new(self.router_families.of(&endpoint.namespace, &endpoint.component));
         Arc::clone(routers.entry(endpoint.clone()).or_insert_with(made))
+    }
+
+    /// The series of KV-aware routing; made once, where there is such.
+    pub(crate) fn kv(&self, instance: u64) -> Result<KvMetrics, prometheus::Error> {
+        KvMetrics::new(&Make { registry: &self.registry, prefix: &self.prefix }, instance)
     }
 
     /// How late a timer of the async runtime came.

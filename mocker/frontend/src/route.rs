@@ -45,7 +45,8 @@ impl Router {
         let start = turn % workers.len().max(1);
         let mut fitting = workers[start..].iter().chain(&workers[..start]).filter(|worker| fits(worker));
         match self.mode {
-            RoutingMode::RoundRobin | RoutingMode::Direct => fitting.next(),
+            // The KV router chooses by itself; it is in `kv`.
+            RoutingMode::RoundRobin | RoutingMode::Direct | RoutingMode::Kv => fitting.next(),
             RoutingMode::LeastLoaded => fitting.min_by_key(|worker| worker.in_flight()),
             RoutingMode::Random => self.draw(fitting),
             RoutingMode::PowerOfTwo => {

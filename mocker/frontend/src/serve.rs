@@ -12,6 +12,7 @@
 //! - a request is asked of a worker at most once; every wait has a limit.
 
 mod dispatch;
+mod explain;
 mod health;
 mod leg;
 mod prefill;
@@ -27,6 +28,7 @@ use http::StatusCode;
 use crate::config::MigrationConfig;
 use crate::generate::GenerateError;
 use crate::http::service::{Call, Delivery, Endpoint, ListedModel, Page, Service};
+use crate::kv::Kv;
 use crate::metrics::{Metrics, Watcher};
 use crate::migrate::Journey;
 use crate::models::{Group, Model, Registry};
@@ -42,6 +44,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Core {
     pub(crate) client: RequestClient,
     pub(crate) router: Router,
+    /// In KV-aware mode.
+    pub(crate) kv: Option<Arc<Kv>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) migration: MigrationConfig,
     /// A worker that is silent for that long is lost.
@@ -84,6 +88,14 @@ impl Service for Serving {
         let moves = self.core.migration.limit.unwrap_or(group.migration_limit);
         let journey = Journey::new(request, moves, self.core.migration.max_sequence_tokens);
         Stream::begin(&self.core, group, journey, Travel::new(pins, call.request_id)).await
+    }
+
+    fn routed(&self, request_id: &str) -> Option<String> {
+        self.core.kv.as_ref()?.recent.line(request_id)
+    }
+
+    fn explain(&self, query: Option<&str>) -> Page {
+        explain::explain(self.core.kv.as_deref(), query)
     }
 
     fn health(&self) -> Page {

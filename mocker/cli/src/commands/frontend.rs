@@ -2,6 +2,7 @@
 #![allow(clippy::doc_markdown, reason = "doc comments are help texts here")]
 
 mod elsewhere;
+mod router;
 mod settings;
 
 use std::net::IpAddr;
@@ -53,6 +54,8 @@ pub(crate) struct Flags {
     #[command(flatten)]
     pub(crate) runtime: crate::live::RuntimeFlags,
     #[command(flatten)]
+    router: router::Given,
+    #[command(flatten)]
     elsewhere: elsewhere::Given,
 }
 
@@ -69,8 +72,7 @@ enum RouterMode {
     LeastLoaded,
     /// The one that the request names
     Direct,
-    /// Not in this version
-    #[value(hide = true)]
+    /// The cheapest by what it has cached and what it has to do
     Kv,
     /// Not in this version
     #[value(hide = true)]
@@ -87,7 +89,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
 pub(crate) async fn start(flags: Flags, env: &Env, mem: Option<&MemStore>) -> Result<Box<dyn Running>, Failure> {
     let config = settings::resolve(&flags, env, mem)?;
     let frontend = Frontend::start(config).await.map_err(|error| match error {
-        FrontendError::Metrics { .. } => Failure::input(error),
+        FrontendError::Metrics { .. } | FrontendError::Router(_) => Failure::input(error),
         FrontendError::Bind { .. } | FrontendError::Discovery(_) | FrontendError::RequestPlane(_) => Failure::io(error),
     })?;
     Ok(Box::new(frontend))

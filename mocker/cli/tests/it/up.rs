@@ -52,6 +52,33 @@ fn every_example_serves_a_load_and_stops_with_it() {
 }
 
 #[test]
+fn a_manifest_with_the_kv_router_serves_a_load_and_refuses_bad_settings() {
+    for name in ["agg.yaml", "disagg.yaml"] {
+        let place = Place::new();
+        let manifest = std::fs::read_to_string(example(name)).expect("the example");
+        let with = |args: &str| {
+            let image = "              image: dynosim:latest\n";
+            assert!(manifest.contains(image));
+            // The first container is the frontend's.
+            manifest.replacen(image, &format!("{image}              args: [{args}]\n"), 1)
+        };
+        place.file("graph.yaml", with("--router-mode, kv, --router-temperature, \"0.1\""));
+        place.file("bad.yaml", with("--router-mode, kv, --router-temperature, \"-1\""));
+        let up = |file: &str| {
+            let mut run = dynosim();
+            run.args(["up", "-f"]).arg(place.path(file)).args(["--http-port", "0", "--", BINARY]).args(LOAD);
+            place.run_command(run)
+        };
+        let ran = up("graph.yaml");
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+        assert_served(&place, name);
+        let ran = up("bad.yaml");
+        assert_eq!(ran.code, Some(2), "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains("--router-temperature: `-1` cannot be used"), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn replicas_can_be_processes_of_their_own_and_end_with_the_graph() {
     for name in ["agg.yaml", "disagg.yaml"] {
         let (place, port) = (Place::new(), free_port());

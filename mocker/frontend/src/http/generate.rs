@@ -24,6 +24,10 @@ use crate::openai::options::Options;
 use crate::openai::request::{Request, open};
 use crate::text::answer::AnswerText;
 
+/// A request with this header is told where it went.
+const EXPLAIN: &str = "x-dynosim-explain";
+/// By this one.
+const ROUTED: &str = "x-dynosim-route";
 /// Longest `x-request-id` in bytes.
 const MAX_REQUEST_ID_BYTES: usize = 256;
 
@@ -61,8 +65,15 @@ pub(crate) async fn answer<S: Service>(
         Ok(id) => id,
         Err(error) => return reply::error(&error),
     };
+    let explain = head.headers.contains_key(EXPLAIN);
     let answered = exchange.run(&id, limits, head, body).await;
     let mut response = answered.unwrap_or_else(|error| reply::error(&error));
+    if explain {
+        let routed = id.to_str().ok().and_then(|id| exchange.service.routed(id));
+        if let Some(line) = routed.and_then(|line| HeaderValue::try_from(line).ok()) {
+            response.headers_mut().insert(ROUTED, line);
+        }
+    }
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }

@@ -25,6 +25,7 @@ enum Route<'a> {
     Health,
     Live,
     Metrics,
+    Explain,
 }
 
 impl<'a> Route<'a> {
@@ -36,6 +37,7 @@ impl<'a> Route<'a> {
             "/health" => Self::Health,
             "/live" => Self::Live,
             "/metrics" => Self::Metrics,
+            "/routing/explain" => Self::Explain,
             _ => Self::Model(path.strip_prefix("/v1/models/").filter(|name| !name.is_empty())?),
         })
     }
@@ -76,6 +78,7 @@ pub(crate) async fn handle<S: Service>(
         Route::Health => reply::page(service.health()),
         Route::Live => reply::page(service.live()),
         Route::Metrics => reply::page(service.metrics()),
+        Route::Explain => reply::page(service.explain(head.uri.query())),
     }
 }
 

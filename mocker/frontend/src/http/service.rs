@@ -155,6 +155,10 @@ pub(crate) trait Service: Send + Sync + 'static {
         request: PreprocessedRequest,
         call: Call,
     ) -> impl Future<Output = Result<Self::Outputs, GenerateError>> + Send;
+    /// Where a request that was generated for went, and what else it could have cost; none if nobody knows.
+    fn routed(&self, request_id: &str) -> Option<String>;
+    /// `/routing/explain`.
+    fn explain(&self, query: Option<&str>) -> Page;
     /// `/health`.
     fn health(&self) -> Page;
     /// `/live`.

@@ -7,6 +7,7 @@ use dynosim_wire::card::WorkerType;
 
 use super::books::Card;
 use super::worker::Worker;
+use crate::kv::{Kv, KvPools};
 use crate::metrics::ModelMetrics;
 use crate::text::TextModel;
 
@@ -82,12 +83,20 @@ pub(crate) struct Group {
     pub(crate) context_length: u32,
     pub(crate) text: Arc<TextModel>,
     pub(crate) metrics: Arc<ModelMetrics>,
+    /// With KV-aware routing: what its routers share, and they.
+    pub(crate) kv: Option<(Arc<Kv>, KvPools)>,
     pools: RwLock<Arc<Pools>>,
 }
 
 impl Group {
     /// A group without workers yet.
-    pub(crate) fn new(name: Arc<str>, card: &Card, text: Arc<TextModel>, metrics: Arc<ModelMetrics>) -> Self {
+    pub(crate) fn new(
+        name: Arc<str>,
+        card: &Card,
+        text: Arc<TextModel>,
+        metrics: Arc<ModelMetrics>,
+        kv: Option<(Arc<Kv>, KvPools)>,
+    ) -> Self {
         let pools = Pools { missing: Some("it has no workers".to_owned()), ..Pools::default() };
         Self {
             name,
@@ -96,6 +105,7 @@ impl Group {
             context_length: card.said.context_length,
             text,
             metrics,
+            kv,
             pools: RwLock::new(Arc::new(pools)),
         }
     }
@@ -107,6 +117,9 @@ impl Group {
 
     /// Others can be asked from now on.
     pub(crate) fn set_pools(&self, pools: Pools) {
+        if let Some((kv, routers)) = &self.kv {
+            kv.settle(routers, &pools);
+        }
         *self.pools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pools);
     }
 }

@@ -16,6 +16,7 @@ use super::group::{Group, Pools};
 use super::texts::Texts;
 use super::{Entry, Models};
 use crate::config::NamespaceScope;
+use crate::kv::{Kv, KvPools};
 use crate::metrics::{Metrics, ModelLimits};
 
 /// Models that are remembered after their last worker has gone, so that requests for them are told to come back.
@@ -48,6 +49,7 @@ impl Registry {
         scope: &NamespaceScope,
         min_initial_workers: usize,
         metrics: Arc<Metrics>,
+        kv: Option<Arc<Kv>>,
     ) -> Self {
         let prefix = scope.key_prefix();
         let watches = [Bucket::Instances, Bucket::Models].map(|bucket| discovery.watch(bucket, &prefix));
@@ -69,6 +71,7 @@ impl Registry {
             ready: BTreeSet::new(),
             min_initial_workers,
             metrics,
+            kv,
         };
         // The handle lives as long as the watches, which end with it.
         let discovery = discovery.clone();
@@ -122,6 +125,8 @@ struct Follower {
     told_ready: watch::Sender<usize>,
     min_initial_workers: usize,
     metrics: Arc<Metrics>,
+    /// With KV-aware routing.
+    kv: Option<Arc<Kv>>,
 }
 
 impl Follower {
@@ -178,7 +183,8 @@ impl Follower {
             let Some(text) = self.texts.get(&members.card.identity, &members.card.said) else { continue };
             let kept = old.filter(|group| group.identity == members.card.identity).cloned();
             let group = kept.unwrap_or_else(|| {
-                Arc::new(Group::new(Arc::clone(&key.0), members.card, text, self.metrics.model(&key.0)))
+                let routers = self.kv.as_ref().and_then(|kv| routers(kv, members.card));
+                Arc::new(Group::new(Arc::clone(&key.0), members.card, text, self.metrics.model(&key.0), routers))
             });
             self.admitted.extend((members.workers.len() >= self.min_initial_workers).then(|| key.clone()));
             group.set_pools(pools_of(&group, &members, self.admitted.contains(&key)));
@@ -246,6 +252,18 @@ impl Follower {
         }
         self.models.publish(entries);
         self.told_ready.send_replace(self.ready.len());
+    }
+}
+
+/// The routers of a model. A card without a block size is that of an engine whose blocks are tokens. None only if settings
+/// that were good for one block size are not for another; then workers take turns.
+fn routers(kv: &Arc<Kv>, card: &Card) -> Option<(Arc<Kv>, KvPools)> {
+    match kv.pools(card.said.kv_cache_block_size.max(1)) {
+        Ok(routers) => Some((Arc::clone(kv), routers)),
+        Err(error) => {
+            tracing::error!(%error, "no KV router for the model");
+            None
+        }
     }
 }
 

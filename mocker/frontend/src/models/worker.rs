@@ -18,11 +18,37 @@ pub(crate) struct Bootstrap {
     pub(crate) port: u16,
 }
 
+/// What a worker says of its engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Engine {
+    /// Number of its first data-parallel rank.
+    pub(crate) start_rank: u32,
+    /// Data-parallel ranks, at least 1.
+    pub(crate) ranks: u32,
+    /// Token budget of a pass.
+    pub(crate) max_num_batched_tokens: Option<u64>,
+    /// KV blocks of a rank.
+    pub(crate) total_kv_blocks: Option<u64>,
+}
+
+impl Engine {
+    fn of(card: &ModelCard) -> Self {
+        let said = &card.runtime_config;
+        Self {
+            start_rank: said.data_parallel_start_rank,
+            ranks: said.data_parallel_size.max(1),
+            max_num_batched_tokens: said.max_num_batched_tokens,
+            total_kv_blocks: said.total_kv_blocks,
+        }
+    }
+}
+
 /// A worker of a model.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) endpoint: EndpointRecord,
     pub(crate) kind: WorkerType,
+    pub(crate) engine: Engine,
     /// Where its KV can be fetched, if it says so.
     pub(crate) bootstrap: Option<Bootstrap>,
     /// Parts that must be there too: alternatives, each a set.
@@ -46,6 +72,7 @@ impl Worker {
         Self {
             endpoint: endpoint.clone(),
             kind,
+            engine: Engine::of(card),
             bootstrap,
             needs: card.needs.clone(),
             in_flight: AtomicU32::new(0),

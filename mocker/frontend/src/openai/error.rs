@@ -106,6 +106,7 @@ impl From<GenerateError> for ApiError {
             GenerateError::Unavailable { reason, retry_after } => {
                 Self { retry_after: Some(retry_after), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, reason) }
             }
+            GenerateError::Busy(reason) => Self::new(StatusCode::TOO_MANY_REQUESTS, reason),
             GenerateError::Invalid(reason) => Self::invalid(reason),
             GenerateError::Failed(reason) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, reason),
         }

@@ -1,7 +1,9 @@
 //! One request to the first worker that takes it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use dynosim_router::RouteError;
 use dynosim_wire::protocol::{EngineOutput, PreprocessedRequest};
 use dynosim_wire::request::CallError;
 use dynosim_wire::response::ResponseStream;
@@ -10,6 +12,7 @@ use dynosim_wire::time::now;
 use super::{Core, RETRY_AFTER};
 use crate::config::RoutingMode;
 use crate::generate::GenerateError;
+use crate::kv::{Booking, Choice, Kv, KvPools, Wish};
 use crate::metrics::{Counted, Phase};
 use crate::models::{Group, Lease, Pool, Worker};
 
@@ -18,6 +21,8 @@ use crate::models::{Group, Lease, Pool, Worker};
 pub(crate) struct Sent {
     pub(crate) stream: ResponseStream<EngineOutput>,
     pub(crate) lease: Lease,
+    /// With KV-aware routing.
+    pub(crate) booking: Option<Booking>,
     /// When the request was sent.
     pub(crate) at: Instant,
     _counted: Counted,
@@ -34,6 +39,14 @@ pub(crate) enum Denied {
     Error(GenerateError),
 }
 
+/// A worker that is to be asked.
+#[derive(Debug)]
+struct Seat {
+    worker: Arc<Worker>,
+    /// With KV-aware routing: the rank, and the place in the books.
+    booked: Option<(u32, Booking)>,
+}
+
 /// What is asked of whom.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
@@ -42,6 +55,10 @@ pub(crate) struct Wanted<'a> {
     pub(crate) phase: Phase,
     /// The only worker that may be asked.
     pub(crate) pin: Option<u64>,
+    /// The only rank of it that may be asked.
+    pub(crate) rank: Option<u32>,
+    /// The client's name for the request, or ours.
+    pub(crate) name: &'a str,
     /// Name of the request on the wire.
     pub(crate) id: &'a str,
     /// When the request came.
@@ -61,24 +78,85 @@ impl Core {
         let _dispatching = self.metrics.plane.dispatching(wanted.phase);
         let mut said = None;
         loop {
-            let Some(worker) = self.candidate(&wanted, tried)? else { return Err(Denied::Nobody(said)) };
-            let lease = Lease::new(worker);
-            fit(worker, request);
+            let Some(Seat { worker, booked }) = self.seat(&wanted, request, tried).await? else {
+                return Err(Denied::Nobody(said));
+            };
+            let lease = Lease::new(&worker);
+            fit(&worker, request);
+            let booking = booked.map(|(rank, booking)| {
+                at_rank(request, wanted.phase, rank);
+                booking
+            });
             let at = now();
             self.metrics.plane.routed(at.saturating_duration_since(wanted.since));
             match self.client.call(&worker.endpoint, wanted.id, request).await {
                 Ok(stream) => {
                     self.metrics.plane.sent(at.elapsed());
-                    return Ok(Sent { stream, lease, at, _counted: self.metrics.plane.in_flight() });
+                    return Ok(Sent { stream, lease, booking, at, _counted: self.metrics.plane.in_flight() });
                 }
-                Err(error) => said = Some(self.refused(worker, &error)?),
+                Err(error) => said = Some(self.refused(&worker, &error)?),
             }
             tried.push(worker.id());
         }
     }
 
+    /// The worker that is asked next, with its rank if routers choose that.
+    async fn seat(
+        &self,
+        wanted: &Wanted<'_>,
+        request: &PreprocessedRequest,
+        tried: &[u64],
+    ) -> Result<Option<Seat>, Denied> {
+        match &wanted.group.kv {
+            Some((kv, routers)) => self.booked(kv, routers, wanted, request, tried).await,
+            None => {
+                let worker = self.candidate(wanted, tried)?;
+                Ok(worker.map(|worker| Seat { worker: Arc::clone(worker), booked: None }))
+            }
+        }
+    }
+
+    /// A place by the KV router.
+    async fn booked(
+        &self,
+        kv: &Kv,
+        routers: &KvPools,
+        wanted: &Wanted<'_>,
+        request: &PreprocessedRequest,
+        tried: &[u64],
+    ) -> Result<Option<Seat>, Denied> {
+        if wanted.pin.is_some() && self.candidate(wanted, tried)?.is_none() {
+            return Ok(None);
+        }
+        if wanted.pin.is_none() && wanted.rank.is_some() {
+            let reason = "router mode kv: the request names a rank but no worker";
+            return Err(Denied::Error(GenerateError::Invalid(reason.to_owned())));
+        }
+        let hints = request.routing.as_ref();
+        let tokens = &request.token_ids;
+        let router = routers.of(wanted.phase);
+        let wish = Wish {
+            tokens,
+            tried,
+            worker: wanted.pin,
+            rank: wanted.rank,
+            priority: hints.and_then(|hints| hints.priority),
+            expected_output: hints.and_then(|hints| hints.expected_output_tokens),
+        };
+        match router.route(wish).await {
+            Ok((booking, placed)) => {
+                let names = (wanted.name, &*wanted.group.name);
+                kv.recent.remember(Choice::new(names, wanted.phase, (router.block_size(), tokens.len()), &placed));
+                Ok(Some(Seat { worker: placed.worker, booked: Some((placed.decision.target.rank, booking)) }))
+            }
+            Err(RouteError::NoCandidate | RouteError::UnknownWorker) => Ok(None),
+            Err(error @ RouteError::QueueFull) => Err(Denied::Error(GenerateError::Busy(error.to_string()))),
+            Err(error) => Err(Denied::Error(GenerateError::Failed(error.to_string()))),
+        }
+    }
+
     /// The worker that is asked next.
-    fn candidate<'a>(&self, wanted: &Wanted<'a>, tried: &[u64]) -> Result<Option<&'a std::sync::Arc<Worker>>, Denied> {
+    fn candidate<'a>(&self, wanted: &Wanted<'a>, tried: &[u64]) -> Result<Option<&'a Arc<Worker>>, Denied> {
         let pool = wanted.pool;
         match wanted.pin {
             Some(pin) if tried.contains(&pin) => Ok(None),
@@ -122,5 +200,14 @@ impl Core {
             }
             CallError::Codec(_) => Err(Denied::Error(GenerateError::Failed(text))),
         }
+    }
+}
+
+/// Tells the worker which of its ranks was chosen.
+fn at_rank(request: &mut PreprocessedRequest, phase: Phase, rank: u32) {
+    let hints = request.routing.get_or_insert_default();
+    hints.dp_rank = Some(rank);
+    if phase == Phase::Prefill {
+        hints.prefill_dp_rank = Some(rank);
     }
 }

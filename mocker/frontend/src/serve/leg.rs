@@ -26,6 +26,8 @@ const MAX_PREFILL_FAILURES: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Travel {
     pub(crate) pins: Pins,
+    /// The client's name for the request, or the frontend's.
+    pub(crate) name: String,
     /// Name of the request on the wire.
     pub(crate) id: String,
     /// When it came.
@@ -37,7 +39,7 @@ pub(crate) struct Travel {
 
 impl Travel {
     pub(crate) fn new(pins: Pins, id: String) -> Self {
-        Self { pins, id, since: now(), tried: Vec::new(), prefill_failures: 0 }
+        Self { pins, name: id.clone(), id, since: now(), tried: Vec::new(), prefill_failures: 0 }
     }
 
     /// A prefill worker has failed it; an error when that was once too often.
@@ -180,11 +182,11 @@ impl Core {
         travel: &mut Travel,
     ) -> Result<Leg, Denied> {
         let pool = if phase == Phase::Decode { &pools.decode } else { &pools.aggregated };
-        let Travel { pins, id, since, tried, .. } = travel;
+        let Travel { pins, name, id, since, tried, .. } = travel;
         if let Some(rank) = pins.rank {
             request.routing.get_or_insert_default().dp_rank = Some(rank);
         }
-        let wanted = Wanted { group, pool, phase, pin: pins.worker, id, since: *since };
+        let wanted = Wanted { group, pool, phase, pin: pins.worker, rank: pins.rank, name, id, since: *since };
         let sent = self.dispatch(wanted, request, tried, |_, _| {}).await?;
         Ok(Leg::of(sent, None))
     }
@@ -237,10 +239,10 @@ impl Core {
     ) -> Result<Prefill, Denied> {
         clear_meeting(request);
         let meets = !self.router.mode.awaits_prefill();
-        let Travel { pins, id, since, tried, .. } = travel;
+        let Travel { pins, name, id, since, tried, .. } = travel;
         let (pin, rank) = (pins.prefill, pins.prefill_rank);
         let mut asked = prefill_request(request);
-        let wanted = Wanted { group, pool: &pools.prefill, phase: Phase::Prefill, pin, id, since: *since };
+        let wanted = Wanted { group, pool: &pools.prefill, phase: Phase::Prefill, pin, rank, name, id, since: *since };
         let sent = loop {
             let fit = |worker: &Worker, asked: &mut PreprocessedRequest| {
                 asked.bootstrap_info = meeting(worker).filter(|_| meets);

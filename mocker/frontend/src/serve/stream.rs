@@ -149,6 +149,9 @@ impl Stream {
         let metrics = &self.core.metrics;
         if let Some(leg) = self.leg.as_mut().filter(|leg| !leg.answered) {
             leg.answered = true;
+            if let Some(booking) = &mut leg.output.booking {
+                booking.computed();
+            }
             metrics.plane.answered(at.saturating_duration_since(leg.output.at));
             if let Some((kind, since)) = self.journey.lost_at.take() {
                 self.group.metrics.move_ended(kind, "success", at.saturating_duration_since(since));
@@ -156,6 +159,9 @@ impl Stream {
         }
         if output.token_ids.is_empty() {
             return;
+        }
+        if let Some(booking) = self.leg.as_mut().and_then(|leg| leg.output.booking.as_mut()) {
+            booking.output(output.token_ids.len() as u32);
         }
         if self.first.is_none() {
             self.first = Some(at);

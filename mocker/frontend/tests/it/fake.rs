@@ -57,9 +57,9 @@ pub(crate) struct Fake {
     pub(crate) seen: Arc<Seen>,
     pub(crate) endpoint: EndpointId,
     pub(crate) id: u64,
-    server: RequestServer,
-    discovery: Discovery,
-    keys: Vec<Key>,
+    pub(crate) server: RequestServer,
+    pub(crate) discovery: Discovery,
+    pub(crate) keys: Vec<Key>,
 }
 
 pub(crate) fn runtime(store: &MemStore) -> Runtime {

@@ -2,7 +2,7 @@
 
 use dynosim_frontend::{
     Buckets, DEFAULT_GRACE, DEFAULT_IDLE_LIMIT, DEFAULT_METRICS_PREFIX, DEFAULT_SEED, Frontend, FrontendConfig,
-    MigrationConfig, NamespaceScope, RoutingMode,
+    KvConfig, MigrationConfig, NamespaceScope, RoutingMode,
 };
 use dynosim_wire::card::WorkerType;
 use dynosim_wire::discovery::MemStore;
@@ -17,6 +17,7 @@ pub(crate) fn config(runtime: Runtime) -> FrontendConfig {
         runtime,
         address: ([127, 0, 0, 1], 0).into(),
         routing: RoutingMode::RoundRobin,
+        kv: KvConfig::default(),
         scope: NamespaceScope::All,
         migration: MigrationConfig::default(),
         min_initial_workers: 0,

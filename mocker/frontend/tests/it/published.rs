@@ -155,3 +155,44 @@ async fn prefill_and_decode_meet_over_etcd_and_nats() {
     graph.worker(&["--disaggregation-mode", "decode"]);
     check(&graph, RoutingMode::RoundRobin, 384).await;
 }
+
+/// With two workers, a prompt is found again only if the router knows who has it.
+async fn check_kv(graph: &Graph) {
+    let frontend = graph.frontend(RoutingMode::Kv).await;
+    ask(&frontend, graph, 8).await;
+    let stored = r#"dynamo_component_kv_cache_events_applied{event_type="stored",status="ok"}"#;
+    let told = || async { metric(&frontend, stored).await.is_some_and(|count| count >= 1.0) };
+    assert!(tokio::time::timeout(START_DEADLINE, poll(told)).await.is_ok(), "no event: {}", graph.logs());
+    for _ in 0..6 {
+        let (_, usage) = ask(&frontend, graph, 8).await;
+        assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], 384);
+    }
+    frontend.shutdown().await;
+    // Another one knows it from the worker's answer.
+    let frontend = graph.frontend(RoutingMode::Kv).await;
+    let recovered = || async { metric(&frontend, "dynosim_router_kv_sources").await >= Some(2.0) };
+    assert!(tokio::time::timeout(START_DEADLINE, poll(recovered)).await.is_ok(), "no recovery: {}", graph.logs());
+    for _ in 0..3 {
+        let (_, usage) = ask(&frontend, graph, 8).await;
+        assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], 384);
+    }
+    frontend.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_kv_router_knows_the_caches_of_two_workers_over_files_and_tcp() {
+    let Some(mut graph) = Graph::over_files() else { return };
+    graph.worker(&[]);
+    graph.worker(&[]);
+    check_kv(&graph).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_kv_router_knows_the_caches_of_two_prefill_workers_over_files_and_tcp() {
+    let Some(mut graph) = Graph::over_files() else { return };
+    for _ in 0..2 {
+        graph.worker(&["--disaggregation-mode", "prefill", "--bootstrap-ports", &free_port().to_string()]);
+    }
+    graph.worker(&["--disaggregation-mode", "decode"]);
+    check_kv(&graph).await;
+}

@@ -7,8 +7,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use crate::failure::Failure;
 use crate::live::Env;
 
-const KV: &str = "comes with the KV router, which this version does not have";
-const AIS: &str = "the AISimulate performance model belongs to the KV router, which this version does not have";
+const KV: &str = "this version's KV router cannot do that";
+const IDLE: &str = "has no effect on choices, as in Dynamo 1.6.1";
+const SIZE: &str = "the size of KV blocks comes from the workers' model cards";
+const AIS: &str =
+    "the AISimulate performance model belongs to --router-prefill-load-model, which this version does not have";
 const TLS: &str = "this frontend speaks plain HTTP and TCP; let a proxy in front of it end TLS";
 const GRPC: &str = "KServe over gRPC is not served; use the OpenAI API";
 const PYTHON: &str = "this frontend runs no Python";
@@ -34,35 +37,24 @@ const fn of(flag: &'static str, variable: &'static str, default: &'static str, r
 /// Options that take a value.
 #[rustfmt::skip]
 const VALUES: &[Elsewhere] = &[
-    of("router-kv-overlap-score-credit", "DYN_ROUTER_KV_OVERLAP_SCORE_CREDIT", "1.0", KV),
-    of("router-kv-overlap-score-credit-decay", "DYN_ROUTER_KV_OVERLAP_SCORE_CREDIT_DECAY", "0.0", KV),
-    of("router-prefill-load-scale", "DYN_ROUTER_PREFILL_LOAD_SCALE", "1.0", KV),
-    of("router-decode-active-request-weight", "DYN_ROUTER_DECODE_ACTIVE_REQUEST_WEIGHT", "0.0", KV),
-    of("router-host-cache-hit-weight", "DYN_ROUTER_HOST_CACHE_HIT_WEIGHT", "0.75", KV),
-    of("router-disk-cache-hit-weight", "DYN_ROUTER_DISK_CACHE_HIT_WEIGHT", "0.25", KV),
-    of("router-temperature", "DYN_ROUTER_TEMPERATURE", "0.0", KV),
     of("router-tracking-hash", "DYN_ROUTER_TRACKING_HASH", "public-xxh3-v1", KV),
     of("router-tracking-key-file", "DYN_ROUTER_TRACKING_KEY_FILE", "", KV),
     of("router-tracking-key-id", "DYN_ROUTER_TRACKING_KEY_ID", "", KV),
     of("router-prefill-load-model", "DYN_ROUTER_PREFILL_LOAD_MODEL", "none", KV),
-    of("router-ttl-secs", "DYN_ROUTER_TTL_SECS", "120.0", KV),
-    of("router-approximate-cache-policy", "DYN_ROUTER_APPROXIMATE_CACHE_POLICY", "ttl", KV),
-    of("router-queue-threshold", "DYN_ROUTER_QUEUE_THRESHOLD", "None", KV),
+    of("router-approximate-cache-policy", "DYN_ROUTER_APPROXIMATE_CACHE_POLICY", "ttl", IDLE),
     of("router-policy-config", "DYN_ROUTER_POLICY_CONFIG", "", KV),
     of("router-conditional-disagg-config", "DYN_ROUTER_CONDITIONAL_DISAGG_CONFIG", "", KV),
     of("router-prefill-policy", "DYN_ROUTER_PREFILL_POLICY", "", KV),
     of("router-decode-policy", "DYN_ROUTER_DECODE_POLICY", "", KV),
-    of("router-event-threads", "DYN_ROUTER_EVENT_THREADS", "4", KV),
-    of("router-queue-policy", "DYN_ROUTER_QUEUE_POLICY", "fcfs", KV),
+    of("router-event-threads", "DYN_ROUTER_EVENT_THREADS", "4", IDLE),
     of("shared-cache-multiplier", "DYN_SHARED_CACHE_MULTIPLIER", "", KV),
     of("shared-cache-type", "DYN_SHARED_CACHE_TYPE", "none", KV),
-    of("router-predicted-ttl-secs", "DYN_ROUTER_PREDICTED_TTL_SECS", "", KV),
     of("router-session-affinity-ttl-secs", "DYN_ROUTER_SESSION_AFFINITY_TTL_SECS", "", KV),
     of("router-session-affinity-mode", "DYN_ROUTER_SESSION_AFFINITY_MODE", "hard", KV),
     of("active-decode-blocks-threshold", "DYN_ACTIVE_DECODE_BLOCKS_THRESHOLD", "None", KV),
     of("active-prefill-tokens-threshold", "DYN_ACTIVE_PREFILL_TOKENS_THRESHOLD", "None", KV),
     of("active-prefill-tokens-threshold-frac", "DYN_ACTIVE_PREFILL_TOKENS_THRESHOLD_FRAC", "None", KV),
-    of("kv-cache-block-size", "DYN_KV_CACHE_BLOCK_SIZE", "", KV),
+    of("kv-cache-block-size", "DYN_KV_CACHE_BLOCK_SIZE", "", SIZE),
     of("ais-perf-config", "DYN_AIS_PERF_CONFIG", "", AIS),
     of("ais-backend", "DYN_AIS_BACKEND", "", AIS),
     of("ais-system", "DYN_AIS_SYSTEM", "", AIS),
@@ -142,16 +134,9 @@ fn all() -> impl Iterator<Item = &'static Elsewhere> {
 const SWITCHES: &[Switch] = &[
     switch("load-aware", "no-load-aware", "DYN_ROUTER_LOAD_AWARE", "false", KV),
     switch("serve-indexer", "no-serve-indexer", "DYN_SERVE_INDEXER", "false", KV),
-    switch("router-kv-events", "no-router-kv-events", "DYN_ROUTER_USE_KV_EVENTS", "true", KV),
-    switch("kv-events", "no-kv-events", "", "true", KV),
     switch("router-replica-sync", "no-router-replica-sync", "DYN_ROUTER_REPLICA_SYNC", "false", KV),
-    switch("router-track-active-blocks", "no-router-track-active-blocks", "DYN_ROUTER_TRACK_ACTIVE_BLOCKS", "true", KV),
-    switch("track-active-blocks", "no-track-active-blocks", "", "true", KV),
-    switch("router-track-output-blocks", "no-router-track-output-blocks", "DYN_ROUTER_TRACK_OUTPUT_BLOCKS", "false", KV),
-    switch("track-output-blocks", "no-track-output-blocks", "", "false", KV),
-    switch("router-assume-kv-reuse", "no-router-assume-kv-reuse", "DYN_ROUTER_ASSUME_KV_REUSE", "true", KV),
-    switch("assume-kv-reuse", "no-assume-kv-reuse", "", "true", KV),
-    switch("router-track-prefill-tokens", "no-router-track-prefill-tokens", "DYN_ROUTER_TRACK_PREFILL_TOKENS", "true", KV),
+    switch("router-track-active-blocks", "no-router-track-active-blocks", "DYN_ROUTER_TRACK_ACTIVE_BLOCKS", "true", IDLE),
+    switch("track-active-blocks", "no-track-active-blocks", "", "true", IDLE),
     switch("router-conditional-disagg", "no-router-conditional-disagg", "DYN_ROUTER_CONDITIONAL_DISAGG", "false", KV),
     switch("use-remote-indexer", "no-use-remote-indexer", "DYN_USE_REMOTE_INDEXER", "false", KV),
     switch("enable-session-prefix-index", "no-enable-session-prefix-index", "DYN_ENABLE_SESSION_PREFIX_INDEX", "false", KV),
@@ -266,8 +251,8 @@ mod tests {
 
     #[test]
     fn options_at_their_defaults_are_taken() {
-        let flags = ["--router-temperature", "0", "--no-load-aware", "--router-kv-events", "--tokenizer=default"];
-        assert_eq!(check(&flags, &[("DYN_ROUTER_TTL_SECS", "120"), ("DYN_INTERACTIVE", "0")]), Ok(()));
+        let flags = ["--router-event-threads", "4", "--no-load-aware", "--track-active-blocks", "--tokenizer=default"];
+        assert_eq!(check(&flags, &[("DYN_ROUTER_EVENT_THREADS", "4"), ("DYN_INTERACTIVE", "0")]), Ok(()));
     }
 
     #[test]
@@ -276,8 +261,9 @@ mod tests {
             let error = check(flags, variables).unwrap_err();
             assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         };
-        says(&["--router-temperature", "0.5"], &[], ["--router-temperature", "KV router"]);
-        says(&["--no-router-kv-events"], &[], ["--router-kv-events: `false`", "KV router"]);
+        says(&["--router-replica-sync"], &[], ["--router-replica-sync: `true`", "KV router"]);
+        says(&["--router-event-threads", "8"], &[], ["--router-event-threads: `8`", "no effect"]);
+        says(&["--kv-cache-block-size", "16"], &[], ["--kv-cache-block-size: `16`", "model cards"]);
         says(&["-i"], &[], ["--interactive", "OpenAI client"]);
         says(&["--tls-cert-path", "x.pem"], &[], ["--tls-cert-path", "TLS"]);
         says(&[], &[("DYN_KSERVE_GRPC_SERVER", "true")], ["DYN_KSERVE_GRPC_SERVER", "gRPC"]);

@@ -17,7 +17,7 @@ use crate::live::Env;
 const DEFAULT_PORT: u16 = 8000;
 /// Namespace of components that all graphs may use.
 const GLOBAL_NAMESPACE: &str = "dynamo";
-const MODES: &str = "round-robin, random, power-of-two, least-loaded, direct";
+const MODES: &str = "round-robin, random, power-of-two, least-loaded, direct, kv";
 
 /// What the frontend is told.
 pub(super) fn resolve(flags: &Flags, env: &Env, mem: Option<&MemStore>) -> Result<FrontendConfig, Failure> {
@@ -26,11 +26,13 @@ pub(super) fn resolve(flags: &Flags, env: &Env, mem: Option<&MemStore>) -> Resul
         tracing::warn!("--enforce-disagg is deprecated and without effect: what a graph needs is told by its workers");
     }
     let host = pick(flags.http_host, env, "DYN_HTTP_HOST", "an IP address")?;
+    let routing = routing(flags, env)?;
     let port = pick(flags.http_port, env, "DYN_HTTP_PORT", "a port")?;
     Ok(FrontendConfig {
         runtime: flags.runtime.resolve(env, mem)?,
         address: SocketAddr::new(host.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), port.unwrap_or(DEFAULT_PORT)),
-        routing: routing(flags, env)?,
+        routing,
+        kv: flags.router.resolve(routing, env)?,
         scope: scope(flags, env)?,
         migration: MigrationConfig {
             limit: pick(flags.migration_limit, env, "DYN_MIGRATION_LIMIT", "a whole number")?,
@@ -86,11 +88,7 @@ fn routing(flags: &Flags, env: &Env) -> Result<RoutingMode, Failure> {
         RouterMode::PowerOfTwo => RoutingMode::PowerOfTwo,
         RouterMode::LeastLoaded => RoutingMode::LeastLoaded,
         RouterMode::Direct => RoutingMode::Direct,
-        RouterMode::Kv => {
-            return Err(Failure::input(format_args!(
-                "router mode `kv`: comes with the KV router, which this version does not have (allowed: {MODES})"
-            )));
-        }
+        RouterMode::Kv => RoutingMode::Kv,
         RouterMode::DeviceAwareWeighted => {
             return Err(Failure::input(format_args!(
                 "router mode `device-aware-weighted`: simulated workers are all of one device type (allowed: {MODES})"

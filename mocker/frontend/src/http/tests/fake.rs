@@ -188,6 +188,15 @@ impl Service for Fake {
         Ok(FakeOutputs { first: None, feed: Some(feed), seen: Arc::clone(&self.seen) })
     }
 
+    fn routed(&self, request_id: &str) -> Option<String> {
+        Some(format!("[{request_id}]"))
+    }
+
+    fn explain(&self, query: Option<&str>) -> Page {
+        let body = Bytes::from(query.unwrap_or_default().to_owned());
+        Page { status: StatusCode::OK, content_type: "application/json", body }
+    }
+
     fn health(&self) -> Page {
         page(StatusCode::OK, "application/json", "{\"status\":\"healthy\"}")
     }
