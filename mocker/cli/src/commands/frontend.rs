@@ -51,6 +51,9 @@ pub(crate) struct Flags {
     /// Deprecated, without effect
     #[arg(long, hide = true)]
     no_enforce_disagg: bool,
+    /// Published manifests give it; without effect: models are those of the workers [env: DYN_MODEL_NAME]
+    #[arg(long, hide = true)]
+    model_name: Option<String>,
     #[command(flatten)]
     pub(crate) runtime: crate::live::RuntimeFlags,
     #[command(flatten)]

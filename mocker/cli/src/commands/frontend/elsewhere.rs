@@ -96,7 +96,6 @@ const VALUES: &[Elsewhere] = &[
     of("dyn-preprocess-workers", "DYN_PREPROCESS_WORKERS", "0", PYTHON),
     of("tokenizer", "DYN_TOKENIZER", "default", TEXT),
     of("reasoning-field-name", "DYN_REASONING_FIELD_NAME", "reasoning_content", TEXT),
-    of("model-name", "DYN_MODEL_NAME", "", CARD),
     of("model-path", "DYN_MODEL_PATH", "", CARD),
     of("dump-config-to", "DYN_DUMP_CONFIG_TO", "", "the configuration is its flags and variables, and is not written anywhere"),
     of("", "DYN_HTTP_SVC_CHAT_PATH", "/v1/chat/completions", PATH),

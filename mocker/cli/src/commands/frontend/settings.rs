@@ -25,6 +25,9 @@ pub(super) fn resolve(flags: &Flags, env: &Env, mem: Option<&MemStore>) -> Resul
     if flags.enforce_disagg || env.parse("DYN_ENFORCE_DISAGG", "true, false")?.unwrap_or(false) {
         tracing::warn!("--enforce-disagg is deprecated and without effect: what a graph needs is told by its workers");
     }
+    if let Some(name) = flags.model_name.as_deref().or_else(|| env.get("DYN_MODEL_NAME")) {
+        tracing::warn!("--model-name {name} is without effect, as published: models are those of the workers' cards");
+    }
     let host = pick(flags.http_host, env, "DYN_HTTP_HOST", "an IP address")?;
     let routing = routing(flags, env)?;
     let port = pick(flags.http_port, env, "DYN_HTTP_PORT", "a port")?;
