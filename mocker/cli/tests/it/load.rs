@@ -38,6 +38,8 @@ const BAD: &[(&[&str], &str)] = &[
     (&["--lenient"], "--lenient: has no effect without a trace file"),
     (&["--arrival-speedup-ratio", "2"], "--arrival-speedup-ratio: has no effect without a trace file"),
     (&["--trace-num-prefix-groups", "2"], "--trace-num-prefix-groups: has no effect without a trace file"),
+    (&["--agentic-lanes", "2"], "--agentic-lanes: has no effect without a trace file"),
+    (&["--trace-format", "mooncake-delta"], "--trace-format mooncake-delta: prompts go on from the outputs before, which here the server makes; convert it to mooncake"),
     (&["--report-json", "x", "--report-jsonl", "x"], "--report-json and --report-jsonl name the same file"),
 ];
 

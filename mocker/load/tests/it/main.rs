@@ -3,6 +3,7 @@
 #![allow(clippy::float_cmp, reason = "counts are exact in floats")]
 
 mod failures;
+mod graphs;
 mod limits;
 mod prefixes;
 mod raw;
