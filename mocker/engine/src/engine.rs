@@ -307,12 +307,18 @@ impl Engine {
 
     /// Begins the next step at `now` and says when it ends; none if nothing can run. The engine must not be busy.
     ///
-    /// In the decode role a step may compute nothing and end at once: then blocks were reserved.
+    /// In the decode role, blocks are reserved between passes: such a step computes nothing and ends at once, so that KV
+    /// that needs no time to arrive is there for the next pass.
     pub fn start(&mut self, now: Nanos, horizon: Horizon) -> Option<Nanos> {
         assert_eq!(self.activity, Activity::Idle, "the last step was not finished");
         self.step.clear(now);
         for &rank in &self.dropped {
             self.step.ranks[rank as usize].events.cleared();
+        }
+        if self.role == Role::Decode && self.reserve() {
+            self.dropped.clear();
+            self.activity = Activity::Pass;
+            return Some(now);
         }
         if let Some(steady) = self.steady().filter(|_| horizon == Horizon::Run) {
             self.dropped.clear();
@@ -333,15 +339,17 @@ impl Engine {
                 duration = duration.max(Some(own));
             }
         }
-        let reserved = self.step.ranks.iter().any(|pass| !pass.reserved.is_empty());
-        match duration {
-            Some(duration) => self.step.ends.push(now + duration),
-            None if reserved => {}
-            None => return None,
-        }
+        self.step.ends.push(now + duration?);
         self.dropped.clear();
         self.activity = Activity::Pass;
         Some(self.step.end())
+    }
+
+    /// Decode role: gives waiting requests blocks; true if any got some.
+    fn reserve(&mut self) -> bool {
+        let ranks = self.ranks.iter_mut().zip(&mut self.step.ranks);
+        ranks.for_each(|(rank, pass)| each!(rank, rank => rank.give_blocks(pass)));
+        self.step.ranks.iter().any(|pass| !pass.reserved.is_empty())
     }
 
     /// When the step in progress ends; none if there is none.

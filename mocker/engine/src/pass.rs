@@ -277,6 +277,9 @@ pub trait Scheduler {
     /// Drops the prefix cache. False (and no change) if blocks are in use.
     fn reset_prefix_cache(&mut self, events: &mut KvEvents) -> bool;
 
+    /// Decode role: gives waiting requests the blocks of their prompts, as far as there are enough.
+    fn give_blocks(&mut self, pass: &mut Pass);
+
     /// Decides the next pass. `pass` was cleared by the caller. An idle pass means that nothing can run now.
     fn schedule(&mut self, pass: &mut Pass);
 

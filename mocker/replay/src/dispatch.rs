@@ -97,8 +97,8 @@ impl Replay<'_> {
 
     /// Hands a request to a worker.
     fn place(&mut self, pool: usize, id: LiveId, worker: u32, rank: Option<u32>) {
-        let state = self.pools.get(pool);
-        let (stage, shown) = (state.stage, Some(worker - state.workers.start + self.first_worker));
+        let at = self.pools.get(pool);
+        let (stage, shown) = (at.stage, Some(worker - at.workers.start + self.first_worker));
         self.collector.digest.add(self.now, Happened::Routed, u64::from(worker));
         let other = self.pools.handoff.is_some_and(|handoff| match handoff.order {
             Order::SourceFirst => stage == Stage::Prefill,

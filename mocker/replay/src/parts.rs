@@ -30,14 +30,14 @@ pub struct Outcome {
 
 /// Replays `workload` from its start, on at most `threads` threads.
 pub fn replay(
-    config: ReplayConfig,
+    config: &ReplayConfig,
     workload: &mut dyn Workload,
     threads: usize,
     progress: Progress<'_>,
 ) -> Result<Outcome, ReplayError> {
-    let mut collector = match independent_parts(&config, workload) {
-        Some((pool, parts)) => run_parts(&config, pool, parts, threads, progress)?,
-        None => Replay::new(&config, config.fleet.clone(), 0, workload)?.run(progress)?,
+    let mut collector = match independent_parts(config, workload) {
+        Some((pool, parts)) => run_parts(config, pool, parts, threads, progress)?,
+        None => Replay::new(config, config.fleet.clone(), 0, workload)?.run(progress)?,
     };
     let digest = collector.digest.value();
     let mut records = collector.records.take();
@@ -45,7 +45,7 @@ pub fn replay(
         sort(records);
     }
     let explanation = Some(collector.explanations.concat()).filter(|text| !text.is_empty());
-    let report = Report::new(Provision::simulated(&config), collector);
+    let report = Report::new(Provision::simulated(config), collector);
     Ok(Outcome { report, records, explanation, digest })
 }
 
@@ -175,7 +175,7 @@ mod tests {
         let mut rows = whole.records.clone().unwrap();
         sort(&mut rows);
         let whole = Report::new(Provision::simulated(&config), whole);
-        let parts = replay(config, &mut workload(), 2, &mut |_| ()).unwrap();
+        let parts = replay(&config, &mut workload(), 2, &mut |_| ()).unwrap();
         assert_close(&parts.report.to_json(1.0), &whole.to_json(1.0));
         assert_eq!(serde_json::to_value(parts.records).unwrap(), serde_json::to_value(rows).unwrap());
     }
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn the_number_of_threads_changes_nothing() {
         let run = |threads| {
-            let outcome = replay(config(4), &mut workload(), threads, &mut |_| ()).unwrap();
+            let outcome = replay(&config(4), &mut workload(), threads, &mut |_| ()).unwrap();
             (outcome.digest, outcome.report.to_json(1.0), serde_json::to_value(outcome.records).unwrap())
         };
         assert_eq!(run(1), run(3));
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn progress_counts_requests_of_all_parts() {
         let mut told = 0;
-        replay(config(1), &mut workload(), 4, &mut |done| told = done).unwrap();
+        replay(&config(1), &mut workload(), 4, &mut |done| told = done).unwrap();
         assert!((200..=301).contains(&told), "{told}");
     }
 

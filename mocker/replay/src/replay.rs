@@ -150,7 +150,7 @@ impl<'a> Replay<'a> {
         self.collector.requests += 1;
         self.collector.digest.add(self.now, Happened::Arrived, turn.row);
         let live = Live { turn, arrival: self.now, ..Live::default() };
-        let id = self.lives.insert(live, self.hashes.to_vec());
+        let id = self.lives.insert(live, self.hashes.clone());
         self.send(id);
         self.deal();
     }

@@ -48,7 +48,7 @@ fn simulate(flags: &Flags, printer: Printer) -> Result<Outcome, Failure> {
     let mut setup = setup::Setup::new(flags, printer)?;
     let mut progress = printer.progress(setup.workload.total_requests());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let outcome = replay(setup.config, &mut *setup.workload, threads, &mut |done| progress.update(done));
+    let outcome = replay(&setup.config, &mut *setup.workload, threads, &mut |done| progress.update(done));
     progress.finish();
     Ok(outcome?)
 }

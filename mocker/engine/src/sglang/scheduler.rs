@@ -264,11 +264,15 @@ impl crate::pass::Scheduler for Scheduler {
         true
     }
 
+    fn give_blocks(&mut self, pass: &mut Pass) {
+        self.settle(&mut pass.events);
+        self.reserve(pass);
+    }
+
     fn schedule(&mut self, pass: &mut Pass) {
         self.slots.recycle();
         self.settle(&mut pass.events);
         if self.config.role == Role::Decode {
-            self.reserve(pass);
             self.join(pass);
         }
         self.mode = if self.try_prefill(pass) {

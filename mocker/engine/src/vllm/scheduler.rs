@@ -427,9 +427,12 @@ impl pass::Scheduler for Scheduler {
         self.pool.reset(events)
     }
 
+    fn give_blocks(&mut self, pass: &mut Pass) {
+        self.reserve(pass);
+    }
+
     fn schedule(&mut self, pass: &mut Pass) {
         self.arena.recycle();
-        self.reserve(pass);
         let mut plan = Plan {
             budget: self.config.max_num_batched_tokens.unwrap_or(u32::MAX),
             chunk_limit: self.chunk_limit(),

@@ -79,7 +79,7 @@ impl Run {
             explain: None,
         };
         let mut workload = Requests::new(requests, BLOCK_SIZE);
-        let outcome = replay(config, &mut workload, 1, &mut |_| {}).expect("a complete run");
+        let outcome = replay(&config, &mut workload, 1, &mut |_| {}).expect("a complete run");
         let mut records = outcome.records.expect("records were asked for");
         records.sort_by_key(|record| record.session_id.parse::<usize>().expect("sessions are numbers"));
         let rows = records.iter().zip(requests);

@@ -168,8 +168,9 @@ impl Workload for List<'_> {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "callers make it for one run")]
 pub(crate) fn run(config: ReplayConfig, visits: &[Visit]) -> Outcome {
-    replay(config, &mut List { visits, taken: 0 }, 1, &mut |_| {}).expect("a complete run")
+    replay(&config, &mut List { visits, taken: 0 }, 1, &mut |_| {}).expect("a complete run")
 }
 
 /// Report and rows of a run, to be compared.
