@@ -231,9 +231,9 @@ mod tests {
 
     #[test]
     fn a_run_that_comes_to_a_dead_end_says_so() {
-        let error = replay(config(2), &mut Lost(workload()), 1, &mut |_| ()).unwrap_err().to_string();
+        let error = replay(&config(2), &mut Lost(workload()), 1, &mut |_| ()).unwrap_err().to_string();
         assert!(error.starts_with("1 requests are left at "), "{error}");
         let early = ReplayConfig { end: Some(Nanos::from_ms(1e9)), ..config(2) };
-        assert!(replay(early, &mut Lost(workload()), 1, &mut |_| ()).is_ok());
+        assert!(replay(&early, &mut Lost(workload()), 1, &mut |_| ()).is_ok());
     }
 }
