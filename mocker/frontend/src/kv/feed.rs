@@ -65,9 +65,9 @@ impl Feeds {
             running: BTreeMap::new(),
         }));
         // The handle lives as long as the watches, which end with it.
-        let (followed, discovery) = (Arc::clone(&book), discovery.clone());
+        let (shared, discovery) = (Arc::clone(&book), discovery.clone());
         let follower = tokio::spawn(async move {
-            follow(&followed, watches).await;
+            follow(&shared, watches).await;
             drop(discovery);
         });
         Self { book, follower }
@@ -94,7 +94,9 @@ impl Drop for Feeds {
     fn drop(&mut self) {
         self.follower.abort();
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut book.running).into_values().for_each(|running| running.task.abort());
+        for running in std::mem::take(&mut book.running).into_values() {
+            running.task.abort();
+        }
         book.members.clear();
     }
 }

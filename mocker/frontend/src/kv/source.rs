@@ -145,12 +145,16 @@ impl Source {
         match response {
             RecoveryResponse::TreeDump { events, last_event_id, .. } => {
                 self.router.clear(self.target);
-                events.iter().for_each(|event| self.router.apply(self.target, event));
+                for event in &events {
+                    self.router.apply(self.target, event);
+                }
                 self.reached(last_event_id);
                 self.metrics.recovered();
             }
             RecoveryResponse::Events { events, .. } => {
-                events.iter().for_each(|event| self.apply(event));
+                for event in &events {
+                    self.apply(event);
+                }
                 self.metrics.recovered();
             }
             // Nothing was missed, unless the worker has begun anew.

@@ -107,13 +107,11 @@ impl Core {
         request: &PreprocessedRequest,
         tried: &[u64],
     ) -> Result<Option<Seat>, Denied> {
-        match &wanted.group.kv {
-            Some((kv, routers)) => self.booked(kv, routers, wanted, request, tried).await,
-            None => {
-                let worker = self.candidate(wanted, tried)?;
-                Ok(worker.map(|worker| Seat { worker: Arc::clone(worker), booked: None }))
-            }
+        if let Some((kv, routers)) = &wanted.group.kv {
+            return self.booked(kv, routers, wanted, request, tried).await;
         }
+        let worker = self.candidate(wanted, tried)?;
+        Ok(worker.map(|worker| Seat { worker: Arc::clone(worker), booked: None }))
     }
 
     /// A place by the KV router.

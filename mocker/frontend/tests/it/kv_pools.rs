@@ -42,8 +42,8 @@ async fn prompts_go_to_the_prefill_worker_that_has_them_and_outputs_to_the_least
         let meeting = prefills[holder].seen.last().bootstrap_info.expect("a meeting");
         assert_eq!(usize::from(meeting.bootstrap_port), 25_100 + holder);
     }
-    let decoded: Vec<usize> = decodes.iter().map(|fake| fake.seen.count()).collect();
-    assert_eq!(decoded.iter().sum::<usize>(), 12);
-    assert!(decoded.iter().all(|count| *count > 0), "ties are drawn: {decoded:?}");
+    let outputs: Vec<usize> = decodes.iter().map(|fake| fake.seen.count()).collect();
+    assert_eq!(outputs.iter().sum::<usize>(), 12);
+    assert!(outputs.iter().all(|count| *count > 0), "ties are drawn: {outputs:?}");
     frontend.shutdown().await;
 }
