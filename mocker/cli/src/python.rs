@@ -29,7 +29,7 @@ pub(crate) fn translate(arguments: Vec<OsString>) -> Result<Vec<OsString>, Failu
         "dynamo.frontend" => "frontend",
         "dynamo.router" => {
             return Err(Failure::input(format_args!(
-                "-m {module}: comes with the KV router; this version takes dynamo.mocker, dynamo.frontend and dynamo.replay"
+                "-m {module}: a router of its own comes later, the frontend routes by KV caches; this version takes dynamo.mocker, dynamo.frontend and dynamo.replay"
             )));
         }
         _ => {

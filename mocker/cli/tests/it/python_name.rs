@@ -42,7 +42,9 @@ fn other_modules_and_scripts_are_refused_in_a_sentence() {
     for (args, message) in [
         (
             &["-m", "dynamo.router", "--endpoint", "x"][..],
-            format!("-m dynamo.router: comes with the KV router; this version takes {known} and dynamo.replay"),
+            format!(
+                "-m dynamo.router: a router of its own comes later, the frontend routes by KV caches; this version takes {known} and dynamo.replay"
+            ),
         ),
         (&["-m", "dynamo.planner"], format!("-m dynamo.planner: not known (allowed: {known}, dynamo.replay)")),
         (&["script.py"], usage.clone()),

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 
 const AIC: &str = "comes with the AIC performance model";
 const TIERS: &str = "comes with KV tiers beyond GPU memory";
-const ROUTER: &str = "comes with the KV router; this version's workers follow the frontend's router mode";
+const ROUTER: &str = "workers of this version follow the frontend's router mode";
 const DURABLE: &str = "was removed in Dynamo 1.6; routers recover missed KV events from the worker";
 
 /// Flags that are known but not supported

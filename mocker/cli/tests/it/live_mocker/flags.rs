@@ -41,7 +41,7 @@ fn flags_without_effect_or_out_of_range_are_errors_that_name_them() {
         (&["--aic-perf-model"], "--ais-perf-model: comes with the AIC performance model"),
         (&["--aic-system", "h200_sxm"], "--ais-system: comes with the AIC performance model"),
         (&["--num-host-blocks", "9"], "--num-host-blocks: comes with KV tiers beyond GPU memory"),
-        (&["--router-mode", "kv"], "--router-mode: comes with the KV router"),
+        (&["--router-mode", "kv"], "--router-mode: workers of this version follow"),
         (&["--durable-kv-events"], "--durable-kv-events: was removed in Dynamo 1.6"),
         (&["--is-prefill-worker", "--disaggregation-mode", "decode"], "--is-prefill-worker and --disaggregation-mode"),
         (&["--is-prefill-worker", "--is-decode-worker"], "--is-prefill-worker and --is-decode-worker"),
