@@ -37,6 +37,9 @@ fn pass() -> Pass {
 
 fn step(scheduler: &mut Scheduler, pass: &mut Pass) {
     pass.clear();
+    if scheduler.config.role == Role::Decode {
+        scheduler.give_blocks(pass);
+    }
     scheduler.schedule(pass);
     scheduler.complete(pass);
     check(scheduler);

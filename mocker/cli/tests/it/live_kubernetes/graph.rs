@@ -152,6 +152,9 @@ pub(crate) fn instances(http: &Http) -> usize {
     instances.iter().filter(|instance| instance["endpoint"] == "generate").count()
 }
 
+/// Most requests after the end of the asking.
+const LAST_ONES_MAX: usize = 100;
+
 /// A client that asks one question after the other until it is told to end.
 pub(crate) struct Asking {
     end: Arc<AtomicBool>,
@@ -164,7 +167,10 @@ impl Asking {
         let ended = Arc::clone(&end);
         let client = std::thread::spawn(move || {
             let mut statuses = Vec::new();
-            while !ended.load(Ordering::Relaxed) {
+            let mut last_ones = 0;
+            // It may never have been its turn while somebody served: then what is there now answers.
+            while last_ones == 0 || (!statuses.contains(&200) && last_ones < LAST_ONES_MAX) {
+                last_ones += usize::from(ended.load(Ordering::Relaxed));
                 statuses.push(http.status("tiny", PROMPT, 4));
                 std::thread::sleep(Duration::from_millis(5));
             }
