@@ -24,7 +24,7 @@ async fn comes_up(shape: &str, simulated: usize, foreign: usize) {
             if others == 0 {
                 graph.ready().await;
             } else {
-                graph.condition("False", |said| said.contains("not_ready")).await;
+                graph.condition("False", |said| said.contains("0 of 1 available")).await;
             }
             numbers = (numbers.0 + ours, numbers.1 + others);
         }
