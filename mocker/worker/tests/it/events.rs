@@ -58,10 +58,12 @@ async fn routers_hear_of_every_block_once_with_both_hashes_and_can_ask_again() {
     assert_eq!(channel.topic, KV_EVENTS);
     let mut subscriber = EventSubscriber::connect(&graph.runtime, channel).await.expect("a subscriber");
 
-    // A subscription takes effect some time after it was made; until an event comes, other prompts are sent.
+    // A subscription takes effect some time after it was made, also amid a request: other prompts are sent until one comes
+    // after an event was heard.
     let mut heard: Vec<RouterEvent> = Vec::new();
     let mut tokens = Vec::new();
     for attempt in 0..50 {
+        let stands = !heard.is_empty();
         let mut ask = request(attempt * 1000..attempt * 1000 + 100, 30);
         ask.routing = Some(RoutingHints { dp_rank: Some(1), ..RoutingHints::default() });
         let answer = graph.ask(&worker, &ask).await.expect("an answer");
@@ -71,7 +73,7 @@ async fn routers_hear_of_every_block_once_with_both_hashes_and_can_ask_again() {
             let batch: Vec<RouterEvent> = Codec::MessagePack.decode(&message.payload).expect("events");
             heard.extend(batch);
         }
-        if !heard.is_empty() {
+        if stands {
             break;
         }
     }
