@@ -1,18 +1,8 @@
-//! What came of a folder of logs.
-
-use std::path::{Path, PathBuf};
+//! Comparison of what was logged with what is decided.
 
 use serde_json::Value;
 
-/// How the name of a scenario file ends.
-pub(crate) const SCENARIO: &str = ".scenario.json";
-
-#[derive(Default)]
-pub(crate) struct Report {
-    pub(crate) reproduced: usize,
-    pub(crate) total: usize,
-    pub(crate) failures: Vec<String>,
-}
+pub(crate) use crate::folder::{Report, SCENARIO, read_json, read_lines, scenarios};
 
 impl Report {
     pub(crate) fn merge(&mut self, other: Self) {
@@ -20,34 +10,6 @@ impl Report {
         self.total += other.total;
         self.failures.extend(other.failures);
     }
-
-    pub(crate) fn add(&mut self, log: &str, result: Result<(), String>) {
-        self.total += 1;
-        match result {
-            Ok(()) => self.reproduced += 1,
-            Err(difference) => self.failures.push(format!("{log}: {difference}")),
-        }
-    }
-}
-
-/// The scenario files of a folder, in order of their names.
-pub(crate) fn scenarios(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("the folder is readable");
-    let mut files: Vec<_> = entries.map(|entry| entry.expect("the folder is readable").path()).collect();
-    files.retain(|path| path.to_string_lossy().ends_with(SCENARIO));
-    files.sort();
-    files
-}
-
-pub(crate) fn read_json(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
-
-pub(crate) fn read_lines(path: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    text.lines().filter(|line| !line.is_empty()).map(parse).collect()
 }
 
 /// Compares one line of a log, field by field; an absent field equals an empty list or object.
